@@ -129,6 +129,15 @@ struct ParallelKeys : Section {
       within(1, 1e6),
       "Ranks, of the data and context ranks, that share out the experts.",
       sets<&RunConfig::parallel, &ParallelSettings::folding, &comm::Folding::expert>};
+  Real expert_memory{
+      *this,
+      "expert_memory",
+      "",
+      "0.0",
+      within(0, 1e6),
+      "Rows that a rank's experts have memory for, as a multiple of an even load; more "
+      "come in further rounds, and none is dropped; 0: memory for any load.",
+      sets<&RunConfig::parallel, &ParallelSettings::expert_memory>};
   Choice<ShardingStrategy> sharding_strategy{
       *this,
       "sharding_strategy",

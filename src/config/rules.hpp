@@ -98,6 +98,7 @@ class Rules : public OffloadRules {
   void expert_key_rules();
   void expert_group_rules();
   void expert_mesh_rules();
+  void expert_memory_rules();
   void tensor_rules();
   void tensor_chunk_rules();
   void context_rules();

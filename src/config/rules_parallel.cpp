@@ -120,6 +120,34 @@ void Rules::expert_mesh_rules() {
         return advise({{key::parallel.expert, divisors_up_to(replicas, replicas)},
                        {key::parallel.shard_group, divisors_up_to(replicas, replicas)}});
       });
+  expert_memory_rules();
+}
+
+// Rounds write over the rows that a weight gradient which is put off would read, and
+// would give operands in FP8 a scale and blocks for each round.
+void Rules::expert_memory_rules() {
+  const auto& p = config_.parallel;
+  const bool in_rounds = p.expert_memory > 0;
+  rule({key::parallel.expert_memory}, !in_rounds || p.expert_memory >= 1,
+       key::parallel.expert_memory,
+       " is less than the even load: write 1.0 or more, or parallel.expert_memory = 0.0");
+  meaningless(key::parallel.expert_memory, key::parallel.expert, p.folding.expert == 1,
+              ", where a rank has all experts and its load is always even: write "
+              "parallel.expert_memory = 0.0");
+  rule({key::parallel.expert_memory, key::precision.compute},
+       !in_rounds || !config_.precision.recipe.fp8(), key::parallel.expert_memory,
+       " cuts rows that ", key::precision.compute,
+       " scales together: write parallel.expert_memory = 0.0");
+  using enum schedule::ScheduleKind;
+  rule({key::parallel.expert_memory, key::parallel.schedule},
+       !in_rounds || p.schedule == gpipe || p.schedule == one_f_one_b ||
+           p.schedule == interleaved,
+       key::parallel.expert_memory, " with ", key::parallel.schedule,
+       ", which puts off weight gradients that read rows of rounds that are over", [&] {
+         return advise(
+             {{key::parallel.schedule, {"\"1f1b\"", "\"gpipe\"", "\"interleaved\""}},
+              {key::parallel.expert_memory, {"0.0"}}});
+       });
 }
 
 void Rules::pipeline_rules() {

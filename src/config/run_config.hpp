@@ -64,6 +64,7 @@ enum class ScheduleUnit : std::uint8_t { steps, tokens };
 struct ParallelSettings {
   comm::MeshShape mesh;  // data = what remains of the world
   comm::Folding folding;
+  double expert_memory = 0;  // rows of experts, as a multiple of the even load; 0: all
   bool sequence = false;
   // Parts of a product whose result is summed over tensor ranks; 0: by transport.
   int tensor_chunks = 0;

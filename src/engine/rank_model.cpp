@@ -143,7 +143,7 @@ void RankModel::build_chunks(Device device) {
         stage_config(chunk, cut[static_cast<std::size_t>(chunk.number)], device);
     stage.first_module = modules;
     const parallel::ExpertAxes axes{
-        parallel::ExpertDispatch(mesh_.experts()),
+        parallel::ExpertDispatch(mesh_.experts(), config_.parallel.expert_memory),
         parallel::SequenceSum(mesh_.group(comm::Axis::context))};
     chunk.stage = std::make_unique<model::Stage>(stage, region_, device, axes, table);
     if (table == nullptr) table = chunk.stage->table();

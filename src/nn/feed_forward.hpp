@@ -78,14 +78,22 @@ class FeedForward {
   void again(Pass& pass, const TensorView& x_ND, Saved& saved,
              const Where&... where) const {
     if (saved.u_NU.empty()) {
-      saved.u_NU = pass.scratch.take(x_ND.dtype(), {x_ND.dim(0), width_of_u()}, "ffn.u");
+      take_u(pass, x_ND, saved);
       project(pass, x_ND, saved, where...);
     }
     if (saved.a_NF.empty()) {
-      saved.a_NF =
-          pass.kept().take(saved.u_NU.dtype(), {saved.u_NU.dim(0), width()}, "ffn.a");
+      take_a(pass, saved);
       activate(pass, saved);
     }
+  }
+  // The same for other rows than those of forward: what was kept is written over.
+  template <class... Where>
+  void anew(Pass& pass, const TensorView& x_ND, Saved& saved,
+            const Where&... where) const {
+    if (saved.u_NU.empty()) take_u(pass, x_ND, saved);
+    project(pass, x_ND, saved, where...);
+    if (saved.a_NF.empty()) take_a(pass, saved);
+    activate(pass, saved);
   }
   // Shrinks what forward saved to what is kept.
   static void forget(const Recompute& again, Saved& saved) {
@@ -142,6 +150,13 @@ class FeedForward {
 
  private:
   std::int64_t width_of_u() const { return gated() ? 2 * width() : width(); }
+  void take_u(Pass& pass, const TensorView& x_ND, Saved& saved) const {
+    saved.u_NU = pass.scratch.take(x_ND.dtype(), {x_ND.dim(0), width_of_u()}, "ffn.u");
+  }
+  void take_a(Pass& pass, Saved& saved) const {
+    saved.a_NF =
+        pass.kept().take(saved.u_NU.dtype(), {saved.u_NU.dim(0), width()}, "ffn.a");
+  }
   template <class... Where>
   void project(Pass& pass, const TensorView& x_ND, Saved& saved,
                const Where&... where) const {

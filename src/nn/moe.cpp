@@ -123,7 +123,10 @@ void Moe::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
   route(pass, saved);
   // 3. shared expert, 4. experts: a partial sum
   if (has_shared()) shared_forward(pass, partial_TD, saved);
-  experts_forward(pass, partial_TD, saved);
+  if (saved.route.in_rounds())
+    rounds_forward(pass, partial_TD, saved);
+  else
+    experts_forward(pass, partial_TD, saved);
   // 5. leave the region
   const TensorView sum_TD = region_.leave(stream, pass.scratch, partial_TD).wait();
   // 6. residual, and the shared expert's bias
@@ -146,20 +149,17 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
     });
   // 1. enter once more, for 2. and 3.: beside 4., unless 3. reads it before
   auto x_all = region_.enter(stream, pass.kept(), saved.x_TD);
-  feed_.again(pass, saved.rows_RD, saved.hidden, saved.route);
-  if (has_shared() && saved.shared.u_NU.empty()) saved.x_TD = x_all.wait();
+  const bool in_rounds = saved.route.in_rounds();
+  if (!in_rounds) feed_.again(pass, saved.rows_RD, saved.hidden, saved.route);
+  if (in_rounds || (has_shared() && saved.shared.u_NU.empty())) saved.x_TD = x_all.wait();
   if (has_shared()) shared_.again(pass, saved.x_TD, saved.shared);
   const TensorView dy_all_TD = dy_all.wait();
   // 4. experts: combine, feed-forward, dispatch
   const TensorView dweights_TK = pass.scratch.take(
       saved.weights_TK.dtype(), saved.weights_TK.shape(), "moe.dweights");
-  const TensorView dout_RD = axes_.dispatch.combine_backward(
-      stream, pass.kept(), pass.scratch, saved.route, dy_all_TD, saved.returned_ND,
-      saved.weights_TK, dweights_TK);
-  ExpertLinear::Gradient du;
-  const TensorView drows_RD = experts_backward(pass, dout_RD, saved, du);
-  axes_.dispatch.dispatch_backward(stream, pass.scratch, saved.route, drows_RD,
-                                   dx_all_TD);
+  const RowsGradient rows =
+      in_rounds ? rounds_backward(pass, dy_all_TD, saved, dweights_TK, dx_all_TD)
+                : experts_backward(pass, dy_all_TD, saved, dweights_TK, dx_all_TD);
   // 3. shared expert
   saved.x_TD = x_all.wait();
   Linear::Gradient dshared;
@@ -171,12 +171,7 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
                 kernels::Accumulate::yes);
   // 1. enter: its communication overlaps with the weight gradients
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
-  feed_.up.post_weight_gradient(pass, saved.route, du, saved.rows_RD, saved.hidden.up);
-  if (has_biases()) {
-    feed_.up.post_bias_gradient(pass, saved.route, du.output(), feed_.up_bias);
-    feed_.down.post_bias_gradient(pass, saved.route, biased_columns(dout_RD),
-                                  feed_.down_bias);
-  }
+  post_rows_gradient(pass, saved, rows);
   if (has_shared())
     shared_.up.post_gradients(pass, dshared, saved.x_TD, saved.shared.up,
                               shared_.up_bias);
@@ -214,11 +209,6 @@ void Moe::shared_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const
   kernels::combine_rows(pass.stream, saved.shared_TD, {}, saved.gate_T1, false, y_TD);
 }
 
-TensorView Moe::biased_columns(const TensorView& out_RD) const {
-  const Range mine = region_.part(config_.hidden);
-  return out_RD.columns(mine.begin, mine.count());
-}
-
 // The gradient of the gate is that of this rank's part of the expert's output.
 Linear::Gradient Moe::shared_backward(Pass& pass, const TensorView& dy_TD,
                                       const Saved& saved, const TensorView& dx_TD) {
@@ -251,43 +241,6 @@ Linear::Gradient Moe::shared_backward(Pass& pass, const TensorView& dy_TD,
       pass, shared_.backward(pass, dshared_TD, saved.shared, da_TF));
   shared_.up.input_gradient(pass, du, dx_TD, kernels::Accumulate::yes);
   return du;
-}
-
-void Moe::experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const {
-  Stream& stream = pass.stream;
-  const parallel::ExpertDispatch& dispatch = axes_.dispatch;
-  const DType dtype = saved.x_TD.dtype();
-  const std::int64_t R = saved.route.rows;
-  // 1. rows to their experts
-  saved.rows_RD =
-      dispatch.dispatch(stream, pass.saved, pass.scratch, saved.route, saved.x_TD);
-  // 2. feed-forward of each expert
-  feed_.take(pass, dtype, R, saved.hidden);
-  // On one rank these rows are already at their source rank, where they are kept.
-  Arena& arena = dispatch.divided() ? pass.scratch : pass.saved;
-  const TensorView out_RD = arena.take(dtype, {R, config_.hidden}, "moe.out");
-  feed_.forward(pass, saved.rows_RD, saved.hidden, saved.route);
-  feed_.down.forward(pass, saved.route, saved.hidden.a_NF, out_RD, saved.hidden.down);
-  if (has_biases())
-    feed_.down.add_bias(pass, saved.route, feed_.down_bias.value, biased_columns(out_RD));
-  // 3. and back to their source ranks
-  saved.returned_ND = dispatch.combine(stream, pass.saved, pass.scratch, saved.route,
-                                       out_RD, saved.weights_TK, has_shared(), y_TD);
-}
-
-// Step 2. of experts_forward(); 3. and 1. are the dispatch's, in backward().
-TensorView Moe::experts_backward(Pass& pass, const TensorView& dout_RD,
-                                 const Saved& saved, ExpertLinear::Gradient& du) {
-  const DType dtype = dout_RD.dtype();
-  const TensorView da_RF =
-      feed_.arena_of_da(pass).take(dtype, saved.hidden.a_NF.shape(), "moe.da");
-  const TensorView du_RU =
-      feed_.backward(pass, dout_RD, saved.hidden, da_RF, saved.route);
-  const TensorView drows_RD =
-      pass.scratch.take(dtype, saved.rows_RD.shape(), "moe.drows");
-  du = feed_.up.output_gradient(pass, saved.route, du_RU);
-  feed_.up.input_gradient(pass, saved.route, du, drows_RD);
-  return drows_RD;
 }
 
 void Moe::clear_step() {

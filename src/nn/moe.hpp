@@ -72,7 +72,9 @@ struct RouterLosses {
 class Moe {
  public:
   // Legend: R rows that this rank's experts get, N rows that leave their source rank (see
-  // there). x is empty when it is computed again (Pass::recompute).
+  // there). x is empty when it is computed again (Pass::recompute). With a bound on rows
+  // (Route::in_rounds), rows and hidden are those of the last round, in memory for as
+  // many as the bound.
   struct Saved {
     TensorView x_TD;  // input, outside the region (all tokens while a pass works)
     TensorView logits_TE, weights_TK;  // accumulator dtype
@@ -141,14 +143,32 @@ class Moe {
   }
   void route(Pass& pass, Saved& saved) const;
   void balance_sums(Pass& pass, const TensorView& scores_TE, Saved& saved) const;
+  // y_TD: written, or added to where there is a shared expert.
   void experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const;
+  void rounds_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const;
+  // What rows_RD make, written to out_RD.
+  void feed_forward(Pass& pass, const TensorView& out_RD, Saved& rows) const;
+  // The rows of one round of saved, whose route it gets.
+  Saved round_of(const Saved& saved, const parallel::ExpertDispatch::Route& part) const;
+  void fetch_rows(Pass& pass, const TensorView& x_TD, const Saved& rows) const;
   // The outputs of experts to which this rank adds their biases.
   TensorView biased_columns(const TensorView& out_RD) const;
   // The storage of the experts of this rank.
   void make_experts();
-  // drows_RD and, for the gradient of the up projection, which is posted later, du.
-  TensorView experts_backward(Pass& pass, const TensorView& dout_RD, const Saved& saved,
-                              ExpertLinear::Gradient& du);
+  // Of the experts' outputs and of the up projection's, whose weights' is posted later.
+  struct RowsGradient {
+    TensorView dout_RD;
+    ExpertLinear::Gradient du;
+  };
+  // dweights_TK and dx_TD (written) from dy_TD. In rounds, `saved` becomes that of the
+  // last one that is gone through, whose gradients are left to be posted.
+  RowsGradient experts_backward(Pass& pass, const TensorView& dy_TD, const Saved& saved,
+                                const TensorView& dweights_TK, const TensorView& dx_TD);
+  RowsGradient rounds_backward(Pass& pass, const TensorView& dy_TD, Saved& saved,
+                               const TensorView& dweights_TK, const TensorView& dx_TD);
+  // drows_RD from rows.dout_RD.
+  TensorView feed_backward(Pass& pass, const Saved& saved, RowsGradient& rows);
+  void post_rows_gradient(Pass& pass, const Saved& saved, const RowsGradient& rows);
   TensorView router_backward(Pass& pass, const TensorView& dweights_TK,
                              const Saved& saved);
 

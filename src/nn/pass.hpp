@@ -51,6 +51,21 @@ class WeightGradients {
   void open(int module);
   void close();
 
+  // While one lives that is not `complete`, what is posted does not complete
+  // contributions: more of them is posted later. Not for what is deferred.
+  class Contribution {
+   public:
+    Contribution(WeightGradients& all, bool complete) : all_(all) {
+      all.complete_ = complete;
+    }
+    ~Contribution() { all_.complete_ = true; }
+    Contribution(const Contribution&) = delete;
+    Contribution& operator=(const Contribution&) = delete;
+
+   private:
+    WeightGradients& all_;
+  };
+
   // Work that adds one contribution to param.gradient; none is wanted if param is frozen.
   // It may run after the caller has returned: it captures by value, and what it reads
   // lies in Pass::kept() or in the saved arena. Post it after the communication of the
@@ -63,13 +78,14 @@ class WeightGradients {
       return;
     }
     work(stream);
-    weights_.ready(param);
+    if (complete_) weights_.ready(param);
   }
 
  private:
   WeightAccess& weights_;
   DeferredGradients* later_;
   int module_ = -1;
+  bool complete_ = true;
 };
 
 // What a block does not keep for backward but computes again (Korthikanti et al., 2022).

@@ -3,6 +3,7 @@
 #include "parallel/expert_dispatch.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -24,6 +25,31 @@ TensorView on_host(ExpertDispatch::Counts& counts) {
                     {static_cast<std::int64_t>(counts.size())});
 }
 
+// The rows of each of `ranks`, which lie one behind the other: as many as counts of
+// equally many experts say.
+std::vector<Range> rows_of_ranks(std::span<const std::int32_t> counts, int ranks) {
+  const std::size_t L = counts.size() / static_cast<std::size_t>(ranks);
+  std::vector<Range> all;
+  std::int64_t begin = 0;
+  for (std::size_t at = 0; at < counts.size(); at += L) {
+    const std::int64_t end = begin + sum(counts.subspan(at, L));
+    all.push_back({begin, end});
+    begin = end;
+  }
+  return all;
+}
+
+// Of `count` rows that begin at `begin`, those before `window` and those in it.
+struct Cut {
+  std::int64_t before, inside;
+};
+Cut cut(std::int64_t begin, std::int64_t count, Range window) {
+  const auto below = [&](std::int64_t edge) {
+    return std::clamp(edge - begin, std::int64_t{0}, count);
+  };
+  return {below(window.begin), below(window.end) - below(window.begin)};
+}
+
 // What arrives is sorted by source and then expert; experts want expert and then source.
 // Returns the order, and the rows of each expert.
 ExpertDispatch::Counts order_arrivals(const ExpertDispatch::Counts& arriving,
@@ -43,8 +69,9 @@ ExpertDispatch::Counts order_arrivals(const ExpertDispatch::Counts& arriving,
   return order;
 }
 
-// On meta nobody knows who chooses which expert. Memory must do for the worst case; a
-// plan that keeps time counts what an even load brings: as many rows as leave the rank.
+// On meta nobody knows who chooses which expert. Memory must do for the worst case, which
+// with a bound is one round that is full; a plan that keeps time counts what an even load
+// brings: as many rows as leave the rank.
 void plan_arrivals(ExpertDispatch::Route& route, std::int64_t worst,
                    std::int64_t experts) {
   route.rows = work_meter() == nullptr ? worst : std::min(worst, route.leaving);
@@ -60,6 +87,12 @@ Range ExpertDispatch::experts(std::int64_t experts) const {
   require(experts % size() == 0, "{} experts cannot be shared out over {} ranks", experts,
           size());
   return split_range(experts, size(), rank());
+}
+
+std::int64_t ExpertDispatch::bound(std::int64_t even, std::int64_t worst) const {
+  if (memory_ <= 0) return 0;
+  const double rows = std::ceil(memory_ * static_cast<double>(even));
+  return rows < static_cast<double>(worst) ? static_cast<std::int64_t>(rows) : 0;
 }
 
 ExpertDispatch::Route ExpertDispatch::route(Stream& stream, Arena& arena,
@@ -89,13 +122,20 @@ ExpertDispatch::Route ExpertDispatch::route(Stream& stream, Arena& arena,
     return route;
   }
   exchange_counts(stream, experts, route);
+  const std::int64_t worst = size() * std::min(T * std::min(K, L), L * most);
+  route.bound = bound(std::min(pairs, experts * most), worst);
   if (meta)
-    plan_arrivals(route, size() * std::min(T * std::min(K, L), L * most), L);
+    plan_arrivals(route, route.in_rounds() ? route.bound : worst, L);
   else
     route.rows = sum(route.arriving_E);
-  // 3. the order of what arrives
-  route.arrival_R = arena.take(DType::i32, {route.rows}, "route.arrival");
+  if (route.in_rounds()) agree_on_rounds(stream, route);
+  // 3. the order of what arrives, with a bound that of each part (see there)
+  route.arrival_R = arena.take(DType::i32, {route.in_rounds() ? route.bound : route.rows},
+                               "route.arrival");
   if (meta) return route;
+  route.leaving_P = rows_of_ranks(route.leaving_E, size());
+  if (route.in_rounds()) return route;
+  route.arriving_P = rows_of_ranks(route.arriving_E, size());
   Counts arrival_R = order_arrivals(route.arriving_E, route.rows_L);
   copy_bytes(stream, on_host(arrival_R), route.arrival_R);
   return route;
@@ -114,17 +154,84 @@ void ExpertDispatch::exchange_counts(Stream& stream, std::int64_t experts,
   group_->all_to_all(host, on_host(route.leaving_E), on_host(route.arriving_E)).wait();
 }
 
+// Each rank tells the others where their rows lie among those that it gets, expert by
+// expert, and how many these are.
+void ExpertDispatch::agree_on_rounds(Stream& stream, Route& route) const {
+  const auto P = static_cast<std::size_t>(size());
+  if (stream.device().is_meta()) {
+    const TensorView all(nullptr, DType::i32,
+                         {static_cast<std::int64_t>(P * (route.rows_L.size() + 1))},
+                         Device::meta());
+    group_->all_to_all(stream, all, all).wait();
+    return;
+  }
+  const std::size_t L = route.rows_L.size();
+  Counts mine(P * (L + 1)), theirs(mine.size());
+  std::int32_t begin = 0;
+  for (std::size_t l = 0; l < L; ++l)
+    for (std::size_t p = 0; p < P; ++p) {
+      mine[p * (L + 1) + l] = begin;
+      begin += route.arriving_E[p * L + l];
+    }
+  for (std::size_t p = 0; p < P; ++p) mine[p * (L + 1) + L] = begin;
+  Stream host;
+  group_->all_to_all(host, on_host(mine), on_host(theirs)).wait();
+  route.begin_E.clear();
+  for (std::size_t p = 0; p < P; ++p) {
+    const auto of_rank = theirs.begin() + static_cast<std::ptrdiff_t>(p * (L + 1));
+    const auto end = of_rank + static_cast<std::ptrdiff_t>(L);
+    route.begin_E.insert(route.begin_E.end(), of_rank, end);
+    route.rounds = std::max(route.rounds, static_cast<int>(divide_up(*end, route.bound)));
+  }
+}
+
+ExpertDispatch::Route ExpertDispatch::part(Stream& stream, const Route& all,
+                                           int round) const {
+  Route part = all;
+  if (stream.device().is_meta()) {
+    part.arrival_R = all.arrival_R.rows(0, part.rows);
+    return part;
+  }
+  const Range window{round * all.bound, (round + 1) * all.bound};
+  const auto P = static_cast<std::size_t>(size());
+  const std::size_t L = all.rows_L.size();
+  // 1. what leaves: of each rank's rows those that lie in the window there
+  for (std::size_t p = 0; p < P; ++p) {
+    std::int64_t begin = all.leaving_P[p].begin, count = 0;
+    for (std::size_t e = p * L; e < (p + 1) * L; ++e) {
+      const Cut of_expert = cut(all.begin_E[e], all.leaving_E[e], window);
+      begin += of_expert.before;
+      count += of_expert.inside;
+      part.leaving_E[e] = static_cast<std::int32_t>(of_expert.inside);
+    }
+    part.leaving_P[p] = {begin, begin + count};
+  }
+  // 2. what arrives
+  std::int64_t begin = 0;
+  for (std::size_t l = 0; l < L; ++l)
+    for (std::size_t p = 0; p < P; ++p) {
+      const std::int32_t rows = all.arriving_E[p * L + l];
+      part.arriving_E[p * L + l] =
+          static_cast<std::int32_t>(cut(begin, rows, window).inside);
+      begin += rows;
+    }
+  part.arriving_P = rows_of_ranks(part.arriving_E, size());
+  // 3. and its order
+  Counts arrival_R = order_arrivals(part.arriving_E, part.rows_L);
+  part.rows = static_cast<std::int64_t>(arrival_R.size());
+  part.arrival_R = all.arrival_R.rows(0, part.rows);
+  copy_bytes(stream, on_host(arrival_R), part.arrival_R);
+  return part;
+}
+
 void ExpertDispatch::exchange(Stream& stream, const TensorView& from,
-                              const Counts& from_counts_E, const TensorView& to,
-                              const Counts& to_counts_E) const {
+                              const std::vector<Range>& from_P, const TensorView& to,
+                              const std::vector<Range>& to_P) const {
   const int ranks = size();
   if (stream.device().is_meta()) return exchange_evenly(stream, from, to);
-  // Rows [begin, end) of rank p.
-  const auto part = [&](const TensorView& rows, std::span<const std::int32_t> counts,
-                        int p) {
-    const std::size_t L = counts.size() / static_cast<std::size_t>(ranks);
-    const std::size_t at = static_cast<std::size_t>(p) * L;
-    return rows.rows(sum(counts.first(at)), sum(counts.subspan(at, L)));
+  const auto part = [](const TensorView& rows, const std::vector<Range>& of_P, int p) {
+    const Range of_rank = of_P[static_cast<std::size_t>(p)];
+    return rows.rows(of_rank.begin, of_rank.count());
   };
   std::vector<comm::Handle> handles;
   handles.reserve(2 * static_cast<std::size_t>(ranks));
@@ -132,16 +239,16 @@ void ExpertDispatch::exchange(Stream& stream, const TensorView& from,
     const comm::Group::Exchange exchange(*group_);
     for (int i = 1; i < ranks; ++i) {
       const int source = (rank() + ranks - i) % ranks;
-      handles.push_back(group_->receive(stream, part(to, to_counts_E, source), source));
+      handles.push_back(group_->receive(stream, part(to, to_P, source), source));
     }
     for (int i = 1; i < ranks; ++i) {
       const int destination = (rank() + i) % ranks;
       handles.push_back(
-          group_->send(stream, part(from, from_counts_E, destination), destination));
+          group_->send(stream, part(from, from_P, destination), destination));
     }
   }
-  const TensorView mine = part(from, from_counts_E, rank());
-  if (mine.dim(0) > 0) kernels::copy(stream, mine, part(to, to_counts_E, rank()));
+  const TensorView mine = part(from, from_P, rank());
+  if (mine.dim(0) > 0) kernels::copy(stream, mine, part(to, to_P, rank()));
   for (comm::Handle& handle : handles) handle.wait();
 }
 
@@ -168,23 +275,23 @@ void ExpertDispatch::from_each(Stream& stream, const TensorView& x_1,
 }
 
 void ExpertDispatch::to_experts(Stream& stream, Arena& scratch, const Route& route,
-                                const TensorView& returned_ND,
+                                const TensorView& leaving_ND,
                                 const TensorView& rows_RD) const {
   const ArenaScope scope(scratch);
   const TensorView arrived_RD =
       scratch.take(rows_RD.dtype(), rows_RD.shape(), "dispatch.arrived");
-  exchange(stream, returned_ND, route.leaving_E, arrived_RD, route.arriving_E);
+  exchange(stream, leaving_ND, route.leaving_P, arrived_RD, route.arriving_P);
   kernels::gather_rows(stream, arrived_RD, route.arrival_R, rows_RD);
 }
 
 void ExpertDispatch::to_source_ranks(Stream& stream, Arena& scratch, const Route& route,
                                      const TensorView& rows_RD,
-                                     const TensorView& returned_ND) const {
+                                     const TensorView& leaving_ND) const {
   const ArenaScope scope(scratch);
   const TensorView arrived_RD =
       scratch.take(rows_RD.dtype(), rows_RD.shape(), "combine.arrived");
   kernels::scatter_rows(stream, rows_RD, route.arrival_R, arrived_RD);
-  exchange(stream, arrived_RD, route.arriving_E, returned_ND, route.leaving_E);
+  exchange(stream, arrived_RD, route.arriving_P, leaving_ND, route.leaving_P);
 }
 
 TensorView ExpertDispatch::dispatch(Stream& stream, Arena& arena, Arena& scratch,

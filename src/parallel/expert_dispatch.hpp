@@ -22,6 +22,10 @@ namespace trireme::parallel {
 // On one rank rows are only sorted. On the meta device nothing is sent, and sizes are
 // those of the worst case, every token of every rank chooses experts of this one; but the
 // bytes that the group counts as sent are those of an even load.
+//
+// With a bound on the rows that lie here at once, the R rows are cut, in their order,
+// into parts of that many. Part after part goes to the experts and back, in rounds: as
+// many on every rank of the axis as the one with most rows needs.
 class ExpertDispatch {
  public:
   using Counts = std::vector<std::int32_t>;
@@ -35,12 +39,22 @@ class ExpertDispatch {
     Counts leaving_E;      // rows for each expert
     Counts arriving_E;     // [P L]: rows from each rank for each expert here
     Counts rows_L;         // rows of each expert here: for kernels::grouped_linear
+    // The rows of each rank, among the N and among those that arrive, sorted by source.
+    std::vector<Range> leaving_P, arriving_P;
     std::int64_t leaving = 0, rows = 0;  // N and R
+
+    // With a bound: rows that lie here at once, and what part() needs to know.
+    std::int64_t bound = 0;  // 0: all that come
+    int rounds = 1;
+    Counts begin_E;  // where the rows that leave for each expert begin among its rank's R
+    bool in_rounds() const { return bound > 0; }
   };
 
   ExpertDispatch() = default;  // one rank has all experts
-  // The ranks of `expert`, which outlives this, share out the experts evenly.
-  explicit ExpertDispatch(comm::Group& expert) : group_(&expert) {}
+  // The ranks of `expert`, which outlives this, share out the experts evenly. memory: the
+  // bound on rows, as a multiple (at least 1) of those that an even load brings; 0: none.
+  explicit ExpertDispatch(comm::Group& expert, double memory = 0)
+      : group_(&expert), memory_(memory) {}
 
   // Ranks that the rows of this one's experts come from (P), itself among them.
   std::int64_t sources() const { return size(); }
@@ -74,6 +88,17 @@ class ExpertDispatch {
                               const TensorView& returned_ND, const TensorView& weights_TK,
                               const TensorView& dweights_TK) const;
 
+  // With a bound: the route of the rows of one round, instead of which a Route has the
+  // counts of all. Its arrival_R lies where that of other rounds lies. Not collective.
+  Route part(Stream& stream, const Route& all, int round) const;
+  // What dispatch() and combine() are made of, for one part: rows that are sorted by
+  // expert on their source rank become rows_RD (written), and the other way round. Of the
+  // leaving_ND only the part's rows are read or written. Collective.
+  void to_experts(Stream& stream, Arena& scratch, const Route& route,
+                  const TensorView& leaving_ND, const TensorView& rows_RD) const;
+  void to_source_ranks(Stream& stream, Arena& scratch, const Route& route,
+                       const TensorView& rows_RD, const TensorView& leaving_ND) const;
+
   // One element for each rank: to_P (written) [P] of from_P [P]. Collective.
   void to_each(Stream& stream, const TensorView& from_P, const TensorView& to_P) const;
   // all_P (written) [P]: the x_1 of each. Collective.
@@ -82,18 +107,17 @@ class ExpertDispatch {
  private:
   int rank() const { return group_ == nullptr ? 0 : group_->rank(); }
   int size() const { return group_ == nullptr ? 1 : group_->size(); }
-  void to_experts(Stream& stream, Arena& scratch, const Route& route,
-                  const TensorView& returned_ND, const TensorView& rows_RD) const;
-  void to_source_ranks(Stream& stream, Arena& scratch, const Route& route,
-                       const TensorView& rows_RD, const TensorView& returned_ND) const;
+  std::int64_t bound(std::int64_t even, std::int64_t worst) const;
   void exchange_counts(Stream& stream, std::int64_t experts, Route& route) const;
+  void agree_on_rounds(Stream& stream, Route& route) const;
   // Sends rows sorted by rank, and receives them so.
-  void exchange(Stream& stream, const TensorView& from, const Counts& from_counts_E,
-                const TensorView& to, const Counts& to_counts_E) const;
+  void exchange(Stream& stream, const TensorView& from, const std::vector<Range>& from_P,
+                const TensorView& to, const std::vector<Range>& to_P) const;
   void exchange_evenly(Stream& stream, const TensorView& from,
                        const TensorView& to) const;
 
   comm::Group* group_ = nullptr;
+  double memory_ = 0;
 };
 
 // What an MoE layer needs of the mesh. As default: one rank.

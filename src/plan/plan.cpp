@@ -276,6 +276,15 @@ std::string ramp_text(const config::RunConfig& config) {
   return text;
 }
 
+// Nobody knows the routing beforehand.
+std::string experts_text(const config::RunConfig& config) {
+  if (config.parallel.expert_memory <= 0) return "";
+  return format(
+      "experts   memory for {} times an even load; messages are those of an even load: "
+      "what is beyond that memory takes further rounds, which send more\n",
+      config.parallel.expert_memory);
+}
+
 // Of data ranks that have a microbatch less than others.
 std::string stand_in_text(const config::RunConfig& config) {
   const std::int64_t missing = config.stand_ins(config.batch.global);
@@ -306,6 +315,7 @@ std::string describe(const config::RunConfig& config, std::span<const Plan> plan
                  stand_in_text(config));
   text += ramp_text(config);
   text += memory_text(plan);
+  text += experts_text(config);
   if (plan.codes.codes > 0) {
     const auto human = [](std::size_t bytes) {
       return human_bytes(static_cast<double>(bytes));

@@ -200,7 +200,9 @@ void SearchSpace::add_schedules(Candidate candidate) {
   if (pipeline == 1 && !kind_fixed) return add(ScheduleKind::one_f_one_b, 1);
   if (kind_fixed) add(ScheduleKind::gpipe, 1);
   add(ScheduleKind::one_f_one_b, 1);
-  if (kind_fixed || !base.parallel.offload_activations) {
+  const bool reads_again =
+      base.parallel.offload_activations || base.parallel.expert_memory > 0;
+  if (kind_fixed || !reads_again) {
     add(ScheduleKind::zb_h1, 1);
     add(ScheduleKind::zb_v, 2);
     add(ScheduleKind::dualpipe_v, 2);
@@ -279,6 +281,7 @@ std::vector<std::string> SearchSpace::overrides(const Candidate& c) const {
   put("recompute.partition", "false");
   // Keys that mean nothing without what they belong to.
   if (c.mesh.tensor == 1) put("parallel.tensor_chunks", 0);
+  if (c.expert == 1) put("parallel.expert_memory", "0.0");
   if (c.sharding == optim::Sharding::none) {
     put("parallel.wrap", "\"block\"");
     put("parallel.wrap_parameters", 0);

@@ -20,6 +20,24 @@ for mesh in parallel.tensor=2 parallel.pipeline=2; do
   check "$mesh: the same again" cmp "$work/out" "$work/first"
 done
 
+# Experts shared out by 64 ranks, with memory for the worst case and for 1.5 times an even
+# load; and by 320, one each. Traffic is that of an even load all the same.
+experts="inputs/models/deepseek-v3.toml parallel.pipeline=16"
+activations() { grep -oE 'activations +[0-9.]+ GiB' "$work/out" | grep -oE '[0-9.]+'; }
+run 1 plan $experts --ranks 4096 parallel.expert=64
+check "64 ranks of experts" ended_well
+worst=$(activations)
+grep 'experts *send' "$work/out" >"$work/sent"
+run 1 plan $experts --ranks 4096 parallel.expert=64 parallel.expert_memory=1.5
+check "with bounded memory" ended_well
+check "a fraction of $worst GiB" test "$(activations | cut -d. -f1)" -lt "$((${worst%.*} / 4))"
+check "the same messages" diff "$work/sent" <(grep 'experts *send' "$work/out")
+check "what it says of them" out_has "takes further rounds"
+run 1 plan $experts --ranks 5120 batch.global=1280 parallel.expert=320 model.moe.experts=320 \
+  parallel.expert_memory=1.5
+check "320 ranks of experts" ended_well
+check "which talk to all others" grep -qE 'experts +send +5104 ' "$work/out"
+
 # What is measured here is a machine file.
 run 2 bench --machine "$work/here.toml" --quick
 check "measured" ended_well

@@ -50,13 +50,15 @@ class MoeCase {
  public:
   MoeCase(const nn::MoeConfig& config, const parallel::TensorRegion& region,
           const parallel::ExpertAxes& axes, DType dtype, std::int64_t sequence,
-          const Piece& piece, std::int64_t global_batch)
+          const Piece& piece, std::int64_t global_batch,
+          const nn::Recompute& recompute = {})
       : config(config),
         moe(config, region, axes, dtype, Device::host()),
         dtype_(dtype),
         sequence_(sequence),
         piece_(piece),
         global_batch_(global_batch),
+        recompute_(recompute),
         region_(region) {
     moe.collect(params);
     for (Param* param : params) bind(*param);
@@ -135,6 +137,10 @@ class MoeCase {
   nn::Moe::Saved views;
   TensorView x, residual, dy, y, dx;
   std::size_t saved_bytes = 0, scratch_bytes = 0;  // as measured on the meta device
+  // Whether all of that was used.
+  bool is_full() const {
+    return saved_->peak_bytes() == saved_bytes && scratch_->peak_bytes() == scratch_bytes;
+  }
 
  private:
   Shape outside(Shape shape) const {
@@ -197,6 +203,7 @@ class MoeCase {
     nn::Pass pass{stream,     saved,
                   scratch,    weight_gradients_,
                   attention_, {piece_.batch, sequence_ / piece_.parts}};
+    pass.recompute = recompute_;
     const double sequences = static_cast<double>(global_batch_);
     pass.losses.aux_scale = 1 / sequences;
     pass.losses.token_scale = 1 / (sequences * static_cast<double>(sequence_));
@@ -224,6 +231,7 @@ class MoeCase {
   std::int64_t sequence_;
   Piece piece_;
   std::int64_t global_batch_;
+  nn::Recompute recompute_;
   const parallel::TensorRegion& region_;
   std::vector<Buffer> memory_;
   std::unique_ptr<Arena> saved_, scratch_;

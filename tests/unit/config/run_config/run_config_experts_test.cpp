@@ -8,6 +8,27 @@ namespace trireme::test {
 namespace {
 
 const std::vector<Case> cases = {
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "parallel.expert=2", "parallel.expert_memory=0.9"},
+     2,
+     {"parallel.expert_memory = 0.9 is less than the even load: write 1.0 or more"}},
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "parallel.expert_memory=1.5"},
+     2,
+     {"parallel.expert_memory = 1.5 has no meaning with parallel.expert = 1, where a "
+      "rank "
+      "has all experts"}},
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "parallel.expert=2", "parallel.expert_memory=1.5", "precision.compute=fp8"},
+     2,
+     {"parallel.expert_memory = 1.5 cuts rows that precision.compute = \"fp8\" scales "
+      "together: write parallel.expert_memory = 0.0"}},
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "parallel.expert=2", "parallel.expert_memory=1.5", "parallel.pipeline=2",
+      "parallel.schedule=zb_h1"},
+     4,
+     {"parallel.expert_memory = 1.5 with parallel.schedule = \"zb_h1\"",
+      "write parallel.schedule = \"1f1b\" or parallel.expert_memory = 0.0"}},
     {{"model.moe.experts=8"},
      1,
      {"model.architecture = \"llama\" with model.moe.experts = 8",
