@@ -199,9 +199,11 @@ struct ParallelKeys : Section {
       {{"none", optim::Offload::none},
        {"optimizer", optim::Offload::optimizer},
        {"weights", optim::Offload::weights},
-       {"disk", optim::Offload::disk}},
+       {"disk", optim::Offload::disk},
+       {"disk_weights", optim::Offload::disk_weights}},
       "What lives in the host's memory: the optimizer's state, which is updated "
-      "there, or sharded weights as well; disk: that state, in a file of each rank.",
+      "there, or sharded weights as well; disk: that state, in a file of each rank; "
+      "disk_weights: both, in that file.",
       sets<&RunConfig::parallel, &ParallelSettings::offload>};
   Real offload_fraction{
       *this,
@@ -209,17 +211,16 @@ struct ParallelKeys : Section {
       "",
       "1",
       above(0, 1),
-      "Share of the optimizer's state that is offloaded, rounded up to whole units; the "
-      "rest stays where weights are.",
+      "Share of the optimizer's state, and with disk_weights of the weights, that is "
+      "offloaded, rounded up to whole units; the rest stays where weights are.",
       sets<&RunConfig::parallel, &ParallelSettings::offload_fraction>};
   String offload_directory{
       *this,
       "offload_directory",
       "\"\"",
       "",
-      "Folder on a disk of each node's own for offload = \"disk\"; $NAME at its "
-      "beginning "
-      "stands for that environment variable of each rank.",
+      "Folder on a disk of each node's own for offload = \"disk\" or \"disk_weights\"; "
+      "$NAME at its beginning stands for that environment variable of each rank.",
       sets<&RunConfig::parallel, &ParallelSettings::offload_directory>};
   Boolean offload_activations{
       *this, "offload_activations", "false",

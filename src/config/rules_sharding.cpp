@@ -36,7 +36,7 @@ void Rules::unit_rules(bool gathers) {
   meaningless(key::parallel.gathered_units, key::parallel.sharding_strategy, !gathers,
               remedy);
   meaningless(key::parallel.offload, key::parallel.sharding_strategy,
-              !gathers && p.offload == optim::Offload::weights, remedy);
+              !gathers && optim::moves_weights(p.offload), remedy);
   rule({key::parallel.gathered_units, key::model.tie_embeddings},
        p.gathered_units == 0 || p.gathered_units >= 2 || !config_.model.tie_embeddings,
        key::parallel.gathered_units, " is too few with ", key::model.tie_embeddings,
@@ -49,7 +49,7 @@ void Rules::unit_rules(bool gathers) {
 
 void OffloadRules::offload_rules() {
   const auto& p = config_.parallel;
-  const bool on_disk = p.offload == optim::Offload::disk;
+  const bool on_disk = optim::is_on_disk(p.offload);
   meaningless(key::parallel.offload_fraction, key::parallel.offload,
               !on_disk && p.offload != optim::Offload::optimizer,
               ", for it is a share of the optimizer's state: remove it, or write "

@@ -22,7 +22,12 @@ constexpr std::int64_t block = ScratchFile::block;
 // fast as larger ones. Small states still have several.
 constexpr std::int64_t most_elements = 1 << 20, windows_of_a_state = 8;
 
-std::int64_t blocks_of(std::int64_t bytes) { return divide_up(bytes, block) * block; }
+std::int64_t whole_blocks(std::int64_t bytes) { return divide_up(bytes, block) * block; }
+
+std::string_view contents_of(const StoreConfig& config) {
+  return config.offload == Offload::disk_weights ? "the weights and the optimizer's state"
+                                                 : "the optimizer's state";
+}
 
 ScratchFile::Config file_config(const StoreContext& context) {
   constexpr std::string_view key = "parallel.offload_directory";
@@ -34,7 +39,7 @@ ScratchFile::Config file_config(const StoreContext& context) {
           key, folder, rank, system_reason(errno));
   return {.folder = folder,
           .name = format("trireme-optimizer-state-{}-{}", ::getpid(), rank),
-          .contents = format("the optimizer's state of rank {}", rank),
+          .contents = format("{} of rank {}", contents_of(context.config), rank),
           .remedy =
               "name a folder on a disk with more room (parallel.offload_directory), "
               "offload less (parallel.offload_fraction), or use more ranks"};
@@ -42,17 +47,24 @@ ScratchFile::Config file_config(const StoreContext& context) {
 
 }  // namespace
 
+std::byte* first_block_in(const Buffer& memory) {
+  void* start = memory.view().raw();
+  std::size_t space = memory.bytes();
+  return static_cast<std::byte*>(
+      std::align(static_cast<std::size_t>(block), space - block, start, space));
+}
+
 DiskWindows::DiskWindows(StoreContext& context, Device device, std::vector<State> states)
     : context_(context) {
   std::int64_t most = 0;
   for (const State& state : states) most = std::max(most, state.elements);
   // A multiple of the block for every type, however narrow.
-  window_ = std::min(blocks_of(divide_up(most, windows_of_a_state)), most_elements);
+  window_ = std::min(whole_blocks(divide_up(most, windows_of_a_state)), most_elements);
   std::int64_t window_bytes = 0;
   for (const State& state : states) {
     const auto width = static_cast<std::int64_t>(size_of(state.type));
     Row& row = rows_.emplace_back(
-        Row{state, end_, blocks_of(state.elements * width), window_bytes});
+        Row{state, end_, whole_blocks(state.elements * width), window_bytes});
     end_ += row.bytes;
     if (state.elements > 0) window_bytes += window_ * width;
   }
@@ -65,8 +77,8 @@ DiskWindows::DiskWindows(StoreContext& context, Device device, std::vector<State
   const ScratchFile::Config config = file_config(context);
   file_ = ScratchFile(config, end_);
   map_ = file_.map();
-  log::info("offload   {} of the optimizer's state of rank {} on the disk, {}: {}",
-            human_bytes(static_cast<double>(end_)), context.mesh.rank(), config.folder,
+  log::info("offload   {} of {} on the disk, {}: {}",
+            human_bytes(static_cast<double>(end_)), config.contents, config.folder,
             file_.is_direct() ? "by direct I/O"
                               : "through the system's cache (no direct I/O there)");
 }
@@ -94,6 +106,20 @@ StateBox::Fill DiskWindows::reader_of(const TensorView& data) const {
   return [this, begin = static_cast<std::int64_t>(first - map_)](const TensorView& out) {
     file_.read_any(begin, {static_cast<std::byte*>(out.raw()), out.bytes()});
   };
+}
+
+DiskWindows::Blocks DiskWindows::blocks_of(std::size_t state, std::int64_t begin,
+                                           std::int64_t count) const {
+  const Row& row = rows_[state];
+  const auto width = static_cast<std::int64_t>(size_of(row.state.type));
+  const std::int64_t first = begin * width / block * block;
+  return {row.begin + first, whole_blocks((begin + count) * width - first),
+          begin * width - first};
+}
+
+void DiskWindows::read(const Blocks& blocks, std::byte* memory) const {
+  if (map_ != nullptr)
+    file_.read(blocks.begin, {memory, static_cast<std::size_t>(blocks.bytes)});
 }
 
 void DiskWindows::start(Range range, Pass pass) {
@@ -160,11 +186,7 @@ void DiskWindows::wait() {
 }
 
 std::byte* DiskWindows::memory_of(std::int64_t window) const {
-  const TensorView memory = memory_[static_cast<std::size_t>(window % 2)].view();
-  void* start = memory.raw();
-  std::size_t space = memory.bytes();
-  return static_cast<std::byte*>(
-      std::align(static_cast<std::size_t>(block), space - block, start, space));
+  return first_block_in(memory_[static_cast<std::size_t>(window % 2)]);
 }
 
 // Calls move_bytes(begin in the file, memory) for the part of each state in a window.

@@ -15,6 +15,9 @@
 
 namespace trireme::optim {
 
+// Memory that has a block more than it needs: where its first block begins.
+std::byte* first_block_in(const Buffer& memory);
+
 // Each state is a row of elements; those of all states with the same number are updated
 // together. A window holds some consecutive elements of every state in memory of the
 // host. There are two: while one is updated a thread writes what the other held and reads
@@ -45,6 +48,16 @@ class DiskWindows {
   void settle();
   // Where `data` is such memory: reads it from the file, and names what goes wrong.
   StateBox::Fill reader_of(const TensorView& data) const;
+
+  // Whole blocks of the file that hold some elements of a state, which begin `lead` bytes
+  // behind the first.
+  struct Blocks {
+    std::int64_t begin = 0, bytes = 0, lead = 0;
+  };
+  Blocks blocks_of(std::size_t state, std::int64_t begin, std::int64_t count) const;
+  // Reads them past the windows, between passes and from any thread, to memory that
+  // begins at a multiple of the block; nothing on meta.
+  void read(const Blocks& blocks, std::byte* memory) const;
 
   std::int64_t window_elements() const { return window_; }
   std::size_t memory_bytes() const;

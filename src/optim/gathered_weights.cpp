@@ -9,15 +9,23 @@
 namespace trireme::optim {
 
 GatheredWeights::GatheredWeights(StoreContext& context, StateScales& scales,
-                                 Device device)
-    : context_(context), scales_(scales), arriving_(context.layout.flats.size()) {
+                                 StateMemory& memory, Device device)
+    : context_(context),
+      scales_(scales),
+      memory_(memory),
+      arriving_(context.layout.flats.size()) {
   const StoreConfig& config = context.config;
   const FlatLayout& layout = context.layout;
   const bool offloaded = config.offload == Offload::weights;
-  weights_ = flat_buffer(
-      device, config.type(TensorClass::weight),
-      config.shards_weights() ? layout.shard_elements : layout.unsharded_elements,
-      offloaded ? MemoryClass::offloaded : MemoryClass::weights, "weights");
+  const std::int64_t kept =
+      config.shards_weights() ? memory.other_weights() : layout.unsharded_elements;
+  if (kept > 0)
+    weights_ =
+        flat_buffer(device, config.type(TensorClass::weight), kept,
+                    offloaded ? MemoryClass::offloaded : MemoryClass::weights, "weights");
+  if (config.offload == Offload::disk_weights)
+    reads_.emplace(context, memory, device,
+                   layout.most_buckets - 1 + std::max(config.prefetch, 1));
   if (config.fetches_weights()) {
     allocate_buffers(device);
   } else {
@@ -55,6 +63,7 @@ void GatheredWeights::bind_whole() {
 }
 
 TensorView GatheredWeights::shard(const FlatParameter& flat) const {
+  if (memory_.has_weights(flat)) return memory_.shard(Kept::weight, flat);
   return context_.config.shards_weights() ? shard_in(weights_, flat)
                                           : shard_of_unsharded(weights_, flat);
 }
@@ -128,20 +137,25 @@ void GatheredWeights::start_gather(BucketBuffer& buffer, int bucket) {
   for (const std::size_t f : context_.layout.bucket(bucket).flats) {
     const FlatParameter& flat = context_.layout.flats[f];
     const TensorView unsharded = memory.rows(begin, flat.elements);
-    TensorView mine = shard(flat);
-    if (config.offload == Offload::weights) {
-      const TensorView place = unsharded.rows(flat.shard().begin, flat.shard_elements());
-      context_.to_device(mine, place);
-      mine = place;
-    }
-    buffer.handles.push_back(
-        flat.shard_group->all_gather(context_.stream, mine, unsharded));
+    buffer.handles.push_back(flat.shard_group->all_gather(
+        context_.stream, bring(bucket, flat, unsharded), unsharded));
     begin += flat.elements;
   }
+  if (reads_) reads_->release(bucket);
   ++gathers_;
   const auto held = std::count_if(buffers_.begin(), buffers_.end(),
                                   [](const BucketBuffer& b) { return b.bucket >= 0; });
   peak_gathered_ = std::max(peak_gathered_, static_cast<int>(held));
+}
+
+// This rank's shard on the device: where it is kept, or in its place among all.
+TensorView GatheredWeights::bring(int bucket, const FlatParameter& flat,
+                                  const TensorView& unsharded) {
+  const bool on_disk = memory_.has_weights(flat);
+  if (!on_disk && context_.config.offload != Offload::weights) return shard(flat);
+  const TensorView place = unsharded.rows(flat.shard().begin, flat.shard_elements());
+  context_.to_device(on_disk ? reads_->shard(bucket, flat) : shard(flat), place);
+  return place;
 }
 
 void GatheredWeights::settle(BucketBuffer& buffer) {
@@ -189,6 +203,7 @@ void GatheredWeights::fetch(int module, Direction direction) {
   }
   // 2. The next ones, into what memory is left.
   fetch_ahead(module, direction, start);
+  read_ahead(module, direction);
   // 3. Now this module's must have come.
   for (const int bucket : buckets) {
     BucketBuffer& buffer = *buffer_of(bucket);
@@ -214,6 +229,21 @@ void GatheredWeights::fetch_ahead(int module, Direction direction, std::int64_t 
   }
 }
 
+// From the disk come the modules behind those that are gathered ahead.
+void GatheredWeights::read_ahead(int module, Direction direction) {
+  if (!reads_) return;
+  const int step = direction == Direction::forward ? 1 : -1;
+  const int modules = static_cast<int>(context_.layout.buckets_of_module.size());
+  std::vector<int> wanted;
+  for (int ahead = 1; ahead <= context_.config.prefetch + reads_->places(); ++ahead) {
+    const int next = module + step * ahead;
+    if (next < 0 || next >= modules) break;
+    for (const int bucket : context_.layout.module_buckets(next))
+      if (buffer_of(bucket) == nullptr) wanted.push_back(bucket);
+  }
+  reads_->read_ahead(wanted);
+}
+
 void GatheredWeights::release(int module) {
   if (!context_.config.fetches_weights()) return;
   for (const int bucket : context_.layout.module_buckets(module)) {
@@ -224,6 +254,7 @@ void GatheredWeights::release(int module) {
 }
 
 void GatheredWeights::forget() {
+  if (reads_) reads_->forget();
   for (BucketBuffer& buffer : buffers_) {
     require(buffer.users == 0, "weights change while a module uses them");
     settle(buffer);

@@ -4,10 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/memory.hpp"
 #include "base/weight_access.hpp"
+#include "optim/shard_reads.hpp"
+#include "optim/state_memory.hpp"
 #include "optim/state_scales.hpp"
 #include "optim/store_context.hpp"
 
@@ -18,7 +21,9 @@ namespace trireme::optim {
 // that backward finds what forward ended with.
 class GatheredWeights {
  public:
-  GatheredWeights(StoreContext& context, StateScales& scales, Device device);
+  // memory: has the shards of weights that lie on a disk.
+  GatheredWeights(StoreContext& context, StateScales& scales, StateMemory& memory,
+                  Device device);
 
   // See WeightAccess.
   void fetch(int module, Direction direction);
@@ -26,7 +31,8 @@ class GatheredWeights {
   // What is gathered is out of date, after weights changed.
   void forget();
 
-  // This rank's shard of a flat parameter, as weights are kept.
+  // This rank's shard of a flat parameter, as weights are kept: on a disk it is memory
+  // that is mapped.
   TensorView shard(const FlatParameter& flat) const;
   // Starts to bring the shards of all ranks together where weights are kept whole; else
   // nothing. fetch() waits for those of its module, so that the first modules compute
@@ -44,6 +50,8 @@ class GatheredWeights {
     return weights_.bytes() + gathered_.bytes() + wire_.bytes();
   }
   std::size_t bytes_at_rest() const { return weights_.bytes(); }
+  // On the host, what shards are read into from a disk.
+  std::size_t staging_bytes() const { return reads_ ? reads_->bytes() : 0; }
 
  private:
   void bind_whole();
@@ -56,16 +64,20 @@ class GatheredWeights {
   void settle(BucketBuffer& buffer);
   void convert(const FlatParameter& flat, const TensorView& kept, const TensorView& used);
   void fetch_ahead(int module, Direction direction, std::int64_t start);
+  void read_ahead(int module, Direction direction);
+  TensorView bring(int bucket, const FlatParameter& flat, const TensorView& unsharded);
 
   StoreContext& context_;
   StateScales& scales_;
-  Buffer weights_;   // of all flat parameters: unsharded, or shards
+  StateMemory& memory_;
+  Buffer weights_;  // of all flat parameters that are not on a disk: unsharded, or shards
   Buffer gathered_;  // unsharded buckets in the modules' type
   Buffer wire_;      // the same as they are gathered, before they are converted
   std::vector<BucketBuffer> buffers_;
   std::int64_t clock_ = 0, gathers_ = 0;
   int peak_gathered_ = 0;
   std::vector<comm::Handle> arriving_;  // of each flat parameter, by all_gather()
+  std::optional<ShardReads> reads_;     // where weights lie on a disk
 };
 
 }  // namespace trireme::optim

@@ -63,7 +63,7 @@ void OptimizerState::encode_weights() {
   scales_.advance_weights();
   each_chunk([&](const Chunk& chunk, const TensorView& values) {
     const TensorView kept = chunk.of(weights_.shard(chunk.flat));
-    const TensorView codes = staged(3, kept, offloads_weights());
+    const TensorView codes = staged(3, kept, offloads_weights(chunk.flat));
     scales_.encode_weight(chunk.tensor, chunk.part, values,
                           scales_.current(Scaled::weight), codes);
     give_back(codes, kept);
@@ -83,7 +83,7 @@ kernels::RoundingKey OptimizerState::key_of(const Chunk& chunk, RoundedBy use,
 TensorView OptimizerState::master_of(const Chunk& chunk) const {
   return memory_.has_master(chunk.flat)
              ? memory_.rows(Kept::master, chunk.flat, chunk.begin(), chunk.count())
-             : chunk.of(weights_.shard(chunk.flat));
+             : weight_rows(chunk.flat, chunk.begin(), chunk.count());
 }
 
 void OptimizerState::load(const Step& step, const Chunk& chunk) {
@@ -161,7 +161,7 @@ void OptimizerState::store(const Chunk& chunk, std::int64_t step) {
   write(0, master_of(chunk), memory_.offloads(flat),
         [&](const TensorView& kept) { kernels::copy(context_.stream, values, kept); });
   if (memory_.has_master(flat))
-    write(3, chunk.of(weights_.shard(flat)), offloads_weights(),
+    write(3, weight_rows(flat, chunk.begin(), chunk.count()), offloads_weights(flat),
           [&](const TensorView& codes) {
             scales_.encode_weight(chunk.tensor, chunk.part, values,
                                   scales_.next(Scaled::weight), codes);

@@ -16,13 +16,13 @@ constexpr std::int64_t most_staged = 1 << 20;
 }  // namespace
 
 OptimizerState::OptimizerState(StoreContext& context, NumberCodec& codec,
-                               StateScales& scales, GatheredWeights& weights,
-                               Device device)
+                               StateScales& scales, StateMemory& memory,
+                               GatheredWeights& weights, Device device)
     : context_(context),
       codec_(codec),
       scales_(scales),
-      weights_(weights),
-      memory_(context, device) {
+      memory_(memory),
+      weights_(weights) {
   const StoreConfig& config = context.config;
   if (!config.training) return;
   allocate(device);
@@ -42,8 +42,9 @@ void OptimizerState::allocate(Device device) {
   if (!config.offloads()) return;
   const std::int64_t elements = std::min(
       most_staged, std::max<std::int64_t>(context_.layout.trained_shard_elements, 1));
-  staged_weight_ = flat_buffer(device, config.type(TensorClass::weight), elements,
-                               MemoryClass::offloaded, "staged weights");
+  if (config.offload != Offload::disk_weights)
+    staged_weight_ = flat_buffer(device, config.type(TensorClass::weight), elements,
+                                 MemoryClass::offloaded, "staged weights");
   if (config.low_precision_state()) {
     const std::int64_t state = NumberCodec::stagings * codec_.chunk_elements() *
                                static_cast<std::int64_t>(size_of(config.accumulator()));
@@ -65,8 +66,10 @@ void OptimizerState::refresh_weights() {
   scales_.receive_moments();
   const bool coded = scales_.has(Scaled::weight);
   if (coded) encode_weights();
+  std::int64_t written = 0;
   for (const FlatParameter& flat : context_.layout.flats) {
     if (memory_.has_master(flat) && !coded) round_weights(flat);
+    memory_.settle_some(written += flat.shard_elements());
     weights_.all_gather(flat);
   }
   weights_.wait();
@@ -78,7 +81,7 @@ void OptimizerState::refresh_weights() {
 void OptimizerState::round_weights(const FlatParameter& flat) {
   const TensorView master = master_shard(flat), weights = weights_.shard(flat);
   Stream host(master.device());
-  if (!memory_.offloads(flat) || offloads_weights())
+  if (!memory_.offloads(flat) || offloads_weights(flat))
     return kernels::copy(host, master, weights);
   const std::int64_t most = staged_weight_.view().elements();
   for (std::int64_t done = 0; done < master.elements(); done += most) {
@@ -87,6 +90,12 @@ void OptimizerState::round_weights(const FlatParameter& flat) {
     kernels::copy(host, master.rows(done, count), staged);
     context_.to_device(staged, weights.rows(done, count));
   }
+}
+
+TensorView OptimizerState::weight_rows(const FlatParameter& flat, std::int64_t begin,
+                                       std::int64_t count) const {
+  return memory_.has_weights(flat) ? memory_.rows(Kept::weight, flat, begin, count)
+                                   : weights_.shard(flat).rows(begin, count);
 }
 
 std::vector<StateBox> OptimizerState::boxes() const {
@@ -222,17 +231,18 @@ void OptimizerState::update_offloaded(const Step& step, const Elements& elements
   context_.to_host(gradient, host_gradient);
   kernels::fill(context_.stream, gradient, 0.0);
   const bool own_master = memory_.has_master(flat);
-  const TensorView weight = own_master ? rows(weights_.shard(flat)) : TensorView();
-  const TensorView host_weight =
-      !own_master || offloads_weights() ? weight : staged_weight_.view().rows(0, count);
-  const TensorView master = own_master ? state(Kept::master) : rows(weights_.shard(flat));
+  const TensorView kept = weight_rows(flat, begin, count);
+  const TensorView weight = own_master ? kept : TensorView();
+  const bool stays = !own_master || offloads_weights(flat);
+  const TensorView host_weight = stays ? weight : staged_weight_.view().rows(0, count);
+  const TensorView master = own_master ? state(Kept::master) : kept;
   const kernels::UpdateStates states{state(Kept::moment1), state(Kept::moment2)};
   apply_rule(step, param, master, host_gradient, states, host_weight);
   const std::size_t written =
       master.bytes() + states[0].bytes() + states[1].bytes() + host_weight.bytes();
   meter_host(host_updates, master,
              static_cast<double>(2 * written + host_gradient.bytes()));
-  if (!offloads_weights()) context_.to_device(host_weight, weight);
+  if (!stays) context_.to_device(host_weight, weight);
 }
 
 }  // namespace trireme::optim

@@ -25,7 +25,7 @@ namespace trireme::optim {
 class OptimizerState {
  public:
   OptimizerState(StoreContext& context, NumberCodec& codec, StateScales& scales,
-                 GatheredWeights& weights, Device device);
+                 StateMemory& memory, GatheredWeights& weights, Device device);
 
   // One step; leaves the gradients at zero. See ParameterStore::update().
   void update(GradientSums& gradients, const OptimizerConfig& config,
@@ -48,7 +48,6 @@ class OptimizerState {
   std::size_t staging_bytes() const {
     return staged_gradient_.bytes() + staged_weight_.bytes() + memory_.window_bytes();
   }
-  const StateMemory& memory() const { return memory_; }
   std::size_t workspace_bytes() const {
     return staged_state_.bytes() + matrices_.bytes() + dynamic_.workspace_bytes();
   }
@@ -85,7 +84,12 @@ class OptimizerState {
   enum class RoundedBy : std::uint8_t { master, moment2 };
 
   void allocate(Device device);
-  bool offloads_weights() const { return context_.config.offload == Offload::weights; }
+  // Whether its weights lie on the host or a disk; elements of them, within a pass.
+  bool offloads_weights(const FlatParameter& flat) const {
+    return context_.config.offload == Offload::weights || memory_.has_weights(flat);
+  }
+  TensorView weight_rows(const FlatParameter& flat, std::int64_t begin,
+                         std::int64_t count) const;
   void round_weights(const FlatParameter& flat);
   void encode_weights();
 
@@ -120,8 +124,8 @@ class OptimizerState {
   StoreContext& context_;
   NumberCodec& codec_;
   StateScales& scales_;
+  StateMemory& memory_;
   GatheredWeights& weights_;
-  StateMemory memory_;
   Buffer staged_gradient_, staged_weight_;  // on the host
   Buffer staged_state_;  // chunks of offloaded state on the device, as it is kept
   MatrixUpdate matrices_;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optim/parameter_store.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/device_memory.hpp"
@@ -24,7 +25,7 @@ FlatGroups expert_groups(comm::Mesh& mesh, Sharding sharding) {
 
 StoreContext make_context(const std::vector<ParamModule>& modules,
                           const StoreConfig& config, comm::Mesh& mesh, Device device) {
-  require(config.offload != Offload::weights || config.shards_weights(),
+  require(!moves_weights(config.offload) || config.shards_weights(),
           "weights can be offloaded only when they are sharded");
   check_recipe(config);
   return {config, mesh,
@@ -35,19 +36,31 @@ StoreContext make_context(const std::vector<ParamModule>& modules,
           Stream(device)};
 }
 
-// Types other than f32 and f64 round what f32 would be.
+// Types other than f32 and f64 round what f32 would be: some rows at a time, for all of a
+// large table in f32 would be more than is ever held of it.
 void draw_normal(Stream& stream, const TensorView& x, const ParamBox& box,
                  std::uint64_t seed, double deviation) {
-  const bool direct = x.dtype() == DType::f32 || x.dtype() == DType::f64;
-  const Buffer memory = direct ? Buffer()
-                               : Buffer(x.device(), DType::f32, x.shape(),
-                                        MemoryClass::workspace, "initial weights");
-  const TensorView drawn = direct ? x : memory.view();
-  kernels::fill_normal(stream, drawn, box.named->whole, box.global_begin, seed,
-                       hash_name(box.named->tensor), deviation);
-  if (direct) return;
-  kernels::copy(stream, drawn, x);
-  stream.synchronize();
+  const auto fill = [&](const TensorView& drawn, const Shape& begin) {
+    kernels::fill_normal(stream, drawn, box.named->whole, begin, seed,
+                         hash_name(box.named->tensor), deviation);
+  };
+  if (x.dtype() == DType::f32 || x.dtype() == DType::f64)
+    return fill(x, box.global_begin);
+  if (x.elements() == 0) return;
+  constexpr std::int64_t most = 1 << 20;
+  Shape some = x.shape();
+  some[0] = std::clamp<std::int64_t>(most * some[0] / x.elements(), 1, some[0]);
+  const Buffer memory(x.device(), DType::f32, some, MemoryClass::workspace,
+                      "initial weights");
+  for (std::int64_t first = 0; first < x.dim(0); first += some[0]) {
+    const std::int64_t count = std::min(some[0], x.dim(0) - first);
+    const TensorView drawn = memory.view().rows(0, count);
+    Shape begin = box.global_begin;
+    begin[0] += first;
+    fill(drawn, begin);
+    kernels::copy(stream, drawn, x.rows(first, count));
+    stream.synchronize();
+  }
 }
 
 // Tensors of these kinds are small (vectors, the matrices of adapters): they are made on
@@ -129,14 +142,16 @@ ParameterStore::ParameterStore(const std::vector<ParamModule>& modules,
     : context_(make_context(modules, config, mesh, device)),
       codec_(context_, device),
       scales_(context_, codec_, device),
-      weights_(context_, scales_, device),
-      state_(context_, codec_, scales_, weights_, device) {
+      memory_(context_, device),
+      weights_(context_, scales_, memory_, device),
+      state_(context_, codec_, scales_, memory_, weights_, device) {
   if (config.training) gradients_.emplace(context_, codec_, device);
   for (const FlatParameter& flat : context_.layout.flats)
     for (const ParameterView& view : flat.views) params_.push_back(view.param);
 }
 
 void ParameterStore::initialize(std::uint64_t seed) {
+  std::int64_t written = 0;
   for (const FlatParameter& flat : context_.layout.flats) {
     const TensorView shard = state_.master_shard(flat);
     for_each_view(flat, [&](const ParameterView& view, Range range, std::int64_t at) {
@@ -145,6 +160,7 @@ void ParameterStore::initialize(std::uint64_t seed) {
                  .reshape(box.extent),
              box, view.param->initializer, seed);
     });
+    memory_.settle_some(written += flat.shard_elements());
   }
   refresh_weights();
 }
@@ -183,8 +199,8 @@ std::int64_t ParameterStore::local_elements() const {
 }
 
 std::size_t ParameterStore::state_bytes() const {
-  return weights_.bytes_at_rest() + (gradients_ ? gradients_->bytes_at_rest() : 0) +
-         optimizer_bytes();
+  return weights_.bytes_at_rest() + memory_.weight_bytes() +
+         (gradients_ ? gradients_->bytes_at_rest() : 0) + optimizer_bytes();
 }
 
 std::size_t ParameterStore::workspace_bytes() const {

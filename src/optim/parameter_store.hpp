@@ -14,6 +14,7 @@
 #include "optim/number_codec.hpp"
 #include "optim/optimizer_config.hpp"
 #include "optim/optimizer_state.hpp"
+#include "optim/state_memory.hpp"
 #include "optim/state_scales.hpp"
 #include "optim/store_context.hpp"
 
@@ -92,10 +93,13 @@ class ParameterStore final : public WeightAccess {
   // Memory that low-precision numbers pass through, and scales.
   std::size_t workspace_bytes() const;
   std::size_t communication_bytes() const;
-  std::size_t staged_bytes() const { return state_.staging_bytes(); }
-  // Of optimizer_bytes(), what is on a disk, and what it takes there.
-  std::size_t disk_bytes() const { return state_.memory().disk_bytes(); }
-  std::size_t disk_file_bytes() const { return state_.memory().file_bytes(); }
+  std::size_t staged_bytes() const {
+    return state_.staging_bytes() + weights_.staging_bytes();
+  }
+  // Of optimizer_bytes(), and of weights, what is on a disk; what it takes there.
+  std::size_t disk_bytes() const { return memory_.disk_bytes(); }
+  std::size_t disk_weight_bytes() const { return memory_.weight_bytes(); }
+  std::size_t disk_file_bytes() const { return memory_.file_bytes(); }
 
   const StoreConfig& config() const { return context_.config; }
   const std::vector<FlatParameter>& flats() const { return context_.layout.flats; }
@@ -118,6 +122,7 @@ class ParameterStore final : public WeightAccess {
   StoreContext context_;
   NumberCodec codec_;
   StateScales scales_;
+  StateMemory memory_;
   GatheredWeights weights_;
   std::optional<GradientSums> gradients_;  // in training
   OptimizerState state_;

@@ -2,15 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optim/state_memory.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <string_view>
 
 namespace trireme::optim {
 namespace {
 
-constexpr std::array<std::string_view, 3> labels = {"master weights", "first moments",
-                                                    "second moments"};
+constexpr std::array<std::string_view, 4> labels = {"master weights", "first moments",
+                                                    "second moments", "weights"};
 
 // Where offloading begins: the last flat parameter from which on there is enough.
 std::int64_t first_offloaded(const StoreConfig& config, const FlatLayout& layout) {
@@ -29,13 +28,20 @@ std::int64_t first_offloaded(const StoreConfig& config, const FlatLayout& layout
 
 StateMemory::StateMemory(StoreContext& context, Device device) : context_(context) {
   const StoreConfig& config = context.config;
-  if (!config.training) return;
-  const FlatLayout& layout = context.layout;
-  cut_ = first_offloaded(config, layout);
+  cut_ = first_offloaded(config, context.layout);
+  if (config.offload == Offload::disk_weights)
+    choose(Kept::weight, TensorClass::weight, context.layout.shard_elements, false);
+  if (config.training) choose_state();
+  allocate(device);
+}
+
+void StateMemory::choose_state() {
+  const StoreConfig& config = context_.config;
+  const FlatLayout& layout = context_.layout;
   // The host updates a copy of its own even where the types are the same.
   const bool converts =
       config.type(TensorClass::weight) != config.type(TensorClass::master);
-  if (converts || (config.offloads() && config.offload != Offload::weights))
+  if (converts || (config.offloads() && !moves_weights(config.offload)))
     choose(Kept::master, TensorClass::master,
            config.frozen_as_kept ? layout.trained_shard_elements : layout.shard_elements,
            converts);
@@ -43,7 +49,6 @@ StateMemory::StateMemory(StoreContext& context, Device device) : context_(contex
     choose(Kept::moment1, TensorClass::moment1, layout.trained_shard_elements);
   if (config.has_moment2())
     choose(Kept::moment2, TensorClass::moment2, layout.elementwise_shard_elements);
-  allocate(device);
 }
 
 void StateMemory::choose(Kept kept, TensorClass what, std::int64_t elements, bool home) {
@@ -55,7 +60,7 @@ void StateMemory::choose(Kept kept, TensorClass what, std::int64_t elements, boo
 }
 
 void StateMemory::allocate(Device device) {
-  const bool on_disk = context_.config.offload == Offload::disk;
+  const bool on_disk = is_on_disk(context_.config.offload);
   std::vector<DiskWindows::State> states;
   std::int64_t away = 0;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
@@ -122,6 +127,13 @@ void StateMemory::settle() {
   if (disk_) disk_->settle();
 }
 
+void StateMemory::settle_some(std::int64_t& written) {
+  constexpr std::int64_t many = 1 << 23;
+  if (written < many) return;
+  settle();
+  written = 0;
+}
+
 std::size_t StateMemory::bytes() const {
   std::size_t bytes = disk_bytes();
   for (const Part& part : parts_) bytes += part.home.bytes() + part.away.bytes();
@@ -137,9 +149,8 @@ std::size_t StateMemory::resident_bytes() const {
 std::size_t StateMemory::disk_bytes() const {
   if (!disk_) return 0;
   std::size_t bytes = 0;
-  for (const Part& part : parts_)
-    bytes += static_cast<std::size_t>(part.away_elements) * size_of(part.type);
-  return bytes;
+  for (const Part& part : parts_) bytes += away_bytes(part);
+  return bytes - weight_bytes();
 }
 
 }  // namespace trireme::optim

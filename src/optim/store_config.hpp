@@ -15,8 +15,17 @@ namespace trireme::optim {
 enum class Sharding : std::uint8_t { none, optimizer, gradients, weights };
 
 // What lies in the host's memory instead of the memory of the device that computes;
-// weights: with the optimizer's state; disk: that state lies in a file.
-enum class Offload : std::uint8_t { none, optimizer, weights, disk };
+// weights: with the optimizer's state; disk: that state lies in a file; disk_weights: in
+// that file lie the weights, too.
+enum class Offload : std::uint8_t { none, optimizer, weights, disk, disk_weights };
+
+// Something lies in a file; sharded weights do not lie on the device.
+constexpr bool is_on_disk(Offload offload) {
+  return offload == Offload::disk || offload == Offload::disk_weights;
+}
+constexpr bool moves_weights(Offload offload) {
+  return offload == Offload::weights || offload == Offload::disk_weights;
+}
 
 struct StoreConfig {
   Recipe recipe = recipe_named("fp32");
@@ -28,7 +37,8 @@ struct StoreConfig {
   int prefetch = 1;                  // modules whose weights are gathered ahead
   int gathered_units = 0;  // most buckets gathered at once; 0: one module's and prefetch
   Offload offload = Offload::none;
-  double offload_fraction = 1;    // of the optimizer's state, in whole flat parameters
+  // Of the optimizer's state, with disk_weights of weights too; whole flat parameters.
+  double offload_fraction = 1;
   std::string offload_directory;  // of the disk's file; see base/node_folder.hpp
   std::uint64_t seed = 0;         // of stochastic rounding
   // What rounding takes from gradients on the wire is added to the next ones.

@@ -59,7 +59,7 @@ void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
     plan.memory[static_cast<std::size_t>(c)] = static_cast<std::int64_t>(bytes);
   };
   // What is offloaded: activations, the optimizer's state, and with the weights their
-  // shares; what is gathered of them is on the device.
+  // shares; what is gathered of them is on the device. What is on a disk takes no memory.
   std::size_t weights = store.weight_bytes(), optimizer = store.optimizer_bytes();
   std::size_t offloaded = store.staged_bytes() + engine.offloaded_activation_bytes();
   if (config.parallel.offload != optim::Offload::none) {
@@ -67,6 +67,7 @@ void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
     offloaded += std::exchange(optimizer, resident) - resident - store.disk_bytes();
   }
   plan.disk_bytes = static_cast<std::int64_t>(store.disk_file_bytes());
+  plan.disk_weight_bytes = static_cast<std::int64_t>(store.disk_weight_bytes());
   if (config.parallel.offload == optim::Offload::weights) {
     std::int64_t elements = 0;
     for (const optim::FlatParameter& flat : store.flats())
@@ -210,8 +211,10 @@ std::string memory_text(const Plan& plan) {
     text += format("copies    {} of the node's memory for rank 0 (checkpoint.partner)\n",
                    human_bytes(static_cast<double>(plan.copies_bytes)));
   if (plan.disk_bytes > 0)
-    text += format("disk      {} of the optimizer's state of rank 0 (parallel.offload)\n",
-                   human_bytes(static_cast<double>(plan.disk_bytes)));
+    text +=
+        format("disk      {} of {}the optimizer's state of rank 0 (parallel.offload)\n",
+               human_bytes(static_cast<double>(plan.disk_bytes)),
+               plan.disk_weight_bytes > 0 ? "the weights and " : "");
   if (plan.nccl && plan.nccl->communicators > 0)
     text += format(
         "NCCL      about {} more on rank 0, in {} communicators and {} links (an "

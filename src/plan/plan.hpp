@@ -58,7 +58,8 @@ struct Plan {
   std::int64_t copies_bytes = 0;
   // On hosts: of libraries, MPI and what products pack; an estimate.
   std::int64_t program_bytes = 0;
-  std::int64_t disk_bytes = 0;              // of the rank's file, with offload = "disk"
+  std::int64_t disk_bytes = 0;              // of the rank's file, offloaded to a disk
+  std::int64_t disk_weight_bytes = 0;       // of these, weights
   std::int64_t local_parameters = 0;        // on the rank
   std::int64_t parameters = 0;              // of the model
   std::vector<engine::TrafficRow> traffic;  // of one step of the rank

@@ -327,11 +327,11 @@ double Screen::bytes(const Candidate& c, Measured& measured) {
       return c.sharding >= from ? shared : all;
     };
     double bytes = saved * kept_share(c, layers_of_stage) + costs.working_bytes;
-    if (c.offload != optim::Offload::weights)
-      bytes += held(optim::Sharding::weights) * costs.weight_bytes;
-    bytes += held(optim::Sharding::gradients) * costs.gradient_bytes;
     const double away =
         c.offload == optim::Offload::none ? 0 : space_.base(c).parallel.offload_fraction;
+    bytes += (optim::moves_weights(c.offload) ? 1 - away : 1) *
+             held(optim::Sharding::weights) * costs.weight_bytes;
+    bytes += held(optim::Sharding::gradients) * costs.gradient_bytes;
     bytes += (1 - away) * held(optim::Sharding::optimizer) * costs.optimizer_bytes;
     // A unit's gradient, and the units that are gathered: one in use, one ahead.
     if (c.sharding >= optim::Sharding::gradients)

@@ -30,6 +30,7 @@ std::vector<int> divisors(int value) {
 std::string_view word_of(optim::Offload offload) {
   if (offload == optim::Offload::optimizer) return "optimizer";
   if (offload == optim::Offload::disk) return "disk";
+  if (offload == optim::Offload::disk_weights) return "disk_weights";
   return offload == optim::Offload::weights ? "weights" : "none";
 }
 
@@ -242,15 +243,13 @@ void SearchSpace::add_memory(Candidate candidate) {
     candidate.recompute = r;
     // A disk, and a share of the state, are the user's choice: they stay.
     const bool kept = fixed("parallel.offload") ||
-                      base.parallel.offload == optim::Offload::disk ||
+                      optim::is_on_disk(base.parallel.offload) ||
                       base.parallel.offload_fraction < 1;
-    for (const optim::Offload offload : {optim::Offload::none, optim::Offload::optimizer,
-                                         optim::Offload::weights, optim::Offload::disk}) {
-      if (kept ? offload != base.parallel.offload : offload == optim::Offload::disk)
-        continue;
-      if (!kept && !deck_.offloads && offload != optim::Offload::none) continue;
-      if (offload == optim::Offload::weights &&
-          candidate.sharding != optim::Sharding::weights)
+    using enum optim::Offload;
+    for (const optim::Offload offload : {none, optimizer, weights, disk, disk_weights}) {
+      if (kept ? offload != base.parallel.offload : optim::is_on_disk(offload)) continue;
+      if (!kept && !deck_.offloads && offload != none) continue;
+      if (optim::moves_weights(offload) && candidate.sharding != optim::Sharding::weights)
         continue;
       candidate.offload = offload;
       candidates_.push_back(candidate);

@@ -39,7 +39,7 @@ void add_moved(io::Record& record, const config::ParallelSettings& parallel,
   if (parallel.offload != optim::Offload::none)
     record.set("offload_bytes_to_host", now.state.to_host - before.state.to_host)
         .set("offload_bytes_to_device", now.state.to_device - before.state.to_device);
-  if (parallel.offload == optim::Offload::disk)
+  if (optim::is_on_disk(parallel.offload))
     record.set("offload_bytes_to_disk", now.state.to_disk - before.state.to_disk)
         .set("offload_bytes_from_disk", now.state.from_disk - before.state.from_disk);
   if (parallel.offload_activations)

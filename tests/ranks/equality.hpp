@@ -60,8 +60,9 @@ class DiskFolder {
   DiskFolder(const DiskFolder&) = delete;
   DiskFolder& operator=(const DiskFolder&) = delete;
 
-  Words words() const {
-    return {"parallel.offload=disk", "parallel.offload_directory=" + path_.string()};
+  Words words(const std::string& offload = "disk") const {
+    return {"parallel.offload=" + offload,
+            "parallel.offload_directory=" + path_.string()};
   }
   // Files that have a name there.
   bool is_empty() const { return std::filesystem::is_empty(path_); }

@@ -285,5 +285,46 @@ TEST(Equality, OffloadToADiskOrInPart) {
   }
 }
 
+// Sharded weights on a disk beside their state: the numbers are the same, with the
+// weights of a share of the units in memory, however far they are gathered ahead, with
+// microbatches, recomputation, stages and hybrid sharding.
+TEST(Equality, OffloadWeightsToADisk) {
+  const DiskFolder folder;
+  const Words disk = folder.words("disk_weights"),
+              half = {"parallel.offload_fraction=0.5"};
+  const bool even = world().size() % 2 == 0;
+  std::vector<Words> bases = {
+      {strategy("FULL_SHARD"), "parallel.prefetch=0", "recompute.policy=full"},
+      {strategy("FULL_SHARD"), "parallel.prefetch=3"}};
+  if (even) {
+    bases.push_back({strategy("HYBRID_SHARD"), "parallel.shard_group=2"});
+    bases.push_back({strategy("FULL_SHARD"), "parallel.pipeline=2",
+                     "parallel.schedule=interleaved", "parallel.virtual_stages=2"});
+  }
+  const auto inspect = [&](engine::Engine& engine) {
+    const optim::ParameterStore& store = engine.store();
+    const optim::OffloadTraffic& traffic = store.offload_traffic();
+    const auto weights = static_cast<std::int64_t>(store.disk_weight_bytes());
+    // Each step reads the weights to gather them, and for the update, which writes them.
+    EXPECT_GT(weights, 0);
+    EXPECT_GT(traffic.from_disk, traffic.to_disk + 3 * weights);
+    EXPECT_GT(traffic.to_device, 0);
+    EXPECT_TRUE(folder.is_empty());
+  };
+  // Every model with every base: in fp32, where weights are their own master weights, or
+  // bf16; all of the units or a share of them.
+  std::size_t turn = 0;
+  for (const Words& base : bases) {
+    for (const char* model : {"llama-tied", "groups", "mixtral"}) {
+      const std::string compute = ++turn % 2 == 0 ? "fp32" : "bf16";
+      const Words way = turn % 4 < 2 ? disk : disk + half;
+      SCOPED_TRACE(format("{} {} {} {} {}", model, compute, base.front(), base.back(),
+                          way.back()));
+      const Outcome none = train(model, compute, base);
+      expect_same_bits(train(model, compute, base + way, 3, inspect), none);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme::test

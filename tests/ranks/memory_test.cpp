@@ -171,6 +171,37 @@ TEST(Memory, LedgerIsAsPlannedWithStateOnADiskOrInPart) {
   }
 }
 
+// Weights on a disk beside their state take no memory but that of what is gathered, of
+// windows and of the places that shards are read into, to the byte.
+TEST(Memory, LedgerIsAsPlannedWithWeightsOnADisk) {
+  const DiskFolder folder;
+  for (const std::string compute : {"fp32", "bf16"}) {
+    for (const char* model : {"llama-tied", "groups"}) {
+      for (const char* share : {"1", "0.5"}) {
+        SCOPED_TRACE(compute + " " + model + " " + share);
+        const Words base = {"parallel.sharding_strategy=FULL_SHARD"};
+        const auto config =
+            equality_config(model, compute,
+                            base + folder.words("disk_weights") +
+                                Words{std::string("parallel.offload_fraction=") + share});
+        const Bytes held = measure(config);
+        const plan::Plan plan = plan::make_plan(config, world().rank());
+        for (int c = 0; c < memory_classes; ++c)
+          EXPECT_EQ(held[static_cast<std::size_t>(c)],
+                    plan.memory[static_cast<std::size_t>(c)])
+              << name_of(static_cast<MemoryClass>(c));
+        const plan::Plan resident =
+            plan::make_plan(equality_config(model, compute, base), world().rank());
+        constexpr auto weights = static_cast<std::size_t>(MemoryClass::weights);
+        EXPECT_EQ(resident.memory[weights] - plan.memory[weights],
+                  plan.disk_weight_bytes);
+        EXPECT_GT(plan.disk_weight_bytes, 0);
+        EXPECT_GT(plan.disk_bytes, plan.disk_weight_bytes + away_of(config).on_disk - 1);
+      }
+    }
+  }
+}
+
 // Logits in the compute type, with their gradient in their place, take a third of the
 // memory that logits in fp32 beside it do.
 TEST(Memory, LedgerIsAsPlannedWithLogitsInTheComputeType) {

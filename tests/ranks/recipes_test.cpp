@@ -307,8 +307,8 @@ TEST(Recipes, OffloadedState) {
     const bool full = is_fp8(recipe_named(recipe)[TensorClass::gradient].type);
     const Words words = strategy(full ? "FULL_SHARD" : "ZERO1", 1);
     const Outcome home = train_recipe("llama-tied", recipe, words, 2);
-    for (const std::string what : {"optimizer", "weights", "disk"}) {
-      if (!full && what == "weights") continue;
+    for (const std::string what : {"optimizer", "weights", "disk", "disk_weights"}) {
+      if (!full && what.ends_with("weights")) continue;
       SCOPED_TRACE(format("{} {}", recipe, what));
       const std::int64_t before = memory_use(MemoryClass::optimizer).bytes;
       optim::OffloadTraffic traffic;
@@ -317,7 +317,8 @@ TEST(Recipes, OffloadedState) {
         EXPECT_EQ(memory_use(MemoryClass::optimizer).bytes, before);
       };
       const Words away =
-          words + (what == "disk" ? folder.words() : Words{"parallel.offload=" + what});
+          words + (what.starts_with("disk") ? folder.words(what)
+                                            : Words{"parallel.offload=" + what});
       expect_same_bits(train_recipe("llama-tied", recipe, away, 2, inspect), home);
       EXPECT_GT(traffic.to_host, 0);
       EXPECT_GT(traffic.to_device, 0);

@@ -29,14 +29,14 @@ foreach(script codes data environment folders installed resume start text use)
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
 foreach(script accounts adapters bad_data bad_folders batches chat chat_command checkpoint_kill
-        convert_resume faults folder_families folder_texts health interruptions job_scripts latest links loading mesh_faults outputs partner_copies perplexity placement
-        quantized preferences qlora records report resume_files resume_recipes sharded_resume signals sweep)
+        convert_resume disk_weights faults folder_families folder_texts health interruptions job_scripts latest links loading mesh_faults outputs partner_copies perplexity placement
+        quantized preferences qlora qlora_memory records report resume_files resume_recipes sharded_resume signals sweep)
   trireme_add_test(regression.${script} RANKS 4 WAITS LONG TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-set_property(TEST regression.bad_data regression.checkpoint_kill regression.convert_resume regression.latest APPEND PROPERTY
+set_property(TEST regression.bad_data regression.checkpoint_kill regression.convert_resume regression.disk_weights regression.latest APPEND PROPERTY
              ENVIRONMENT TRIREME_IO_FAULTS=$<TARGET_FILE:io_faults>)
-set_property(TEST regression.loading regression.placement regression.quantized APPEND PROPERTY
+set_property(TEST regression.loading regression.placement regression.qlora_memory regression.quantized APPEND PROPERTY
              ENVIRONMENT TRIREME_PEAK_MEMORY=$<TARGET_FILE:peak_memory>)
 set_property(TEST regression.resume_files APPEND PROPERTY
              ENVIRONMENT TRIREME_FILE_CALLS=$<TARGET_FILE:file_calls>)

@@ -46,11 +46,13 @@ static int struck(const char* name, const char* path) {
     return 0;
   is_below = 1;
   if ((armed_fault == io_fault_input) != (strcmp(name, "input") == 0)) return 0;
+  if (armed_fault == io_fault_read && strcmp(name, "pread") != 0) return 0;
   ++calls;
   if (armed_fault == io_fault_kill && calls == armed_at) kill(getpid(), SIGKILL);
   if (((armed_fault == io_fault_once || armed_fault == io_fault_input) &&
        calls == armed_at) ||
-      (armed_fault == io_fault_after && calls >= armed_at)) {
+      ((armed_fault == io_fault_after || armed_fault == io_fault_read) &&
+       calls >= armed_at)) {
     if (struck_call[0] == '\0') struck_call = name;
     errno = armed_error;
     return 1;
@@ -110,7 +112,8 @@ ssize_t read(int d, void* to, size_t bytes) {
   return REAL(read)(d, to, bytes);
 }
 ssize_t pread(int d, void* to, size_t bytes, off_t at) {
-  if (interrupts() && struck_descriptor("pread", d)) return -1;
+  const int counted = interrupts() || armed_fault == io_fault_read;
+  if (counted && struck_descriptor("pread", d)) return -1;
   return REAL(pread)(d, to, bytes, at);
 }
 int close(int d) {

@@ -13,8 +13,10 @@ enum io_fault {
   io_fault_after, /* call `at` and all later ones fail with `error` */
   io_fault_short, /* writes from call `at` on take half of what they are given */
   io_fault_kill,  /* SIGKILL in place of call `at` */
-  io_fault_input /* of calls that open files for reading, the only ones counted, call `at`
-                    fails with `error` */
+  io_fault_input, /* of calls that open files for reading, the only ones counted, call
+                     `at` fails with `error` */
+  io_fault_read /* of calls of pread, the only ones counted, call `at` and all later ones
+                   fail with `error` */
 };
 
 /* Counts calls below `folder` from 1; those that only read when `error` is EINTR. One

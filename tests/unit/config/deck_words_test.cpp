@@ -36,7 +36,7 @@ TEST(DeckWords, NoTwoStandForTheSame) {
   std::set<optim::Offload> offloads;
   for (const auto& word : io::split_choices(config::key::parallel.offload.choices))
     offloads.insert(read_with("parallel.offload=" + word).parallel.offload);
-  EXPECT_EQ(offloads.size(), 4u);
+  EXPECT_EQ(offloads.size(), 5u);
 }
 
 TEST(DeckWords, StrategiesShareOutWhatTheySay) {
