@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "comm/world.hpp"
 
@@ -19,5 +20,12 @@ enum class Worker { first_rank, first_of_node };
 void first_rank_then_others(World& world, double seconds,
                             const std::function<void()>& work,
                             Worker worker = Worker::first_rank);
+
+// Rank 0 runs `work`, and every rank has the text that it returns. When it throws an
+// Error, every rank throws an Agreed error with its message and status. any_time: nobody
+// knows how long it takes, so the others wait without a time-out. Collective over the
+// world.
+std::string first_rank_tells(World& world, bool any_time,
+                             const std::function<std::string()>& work);
 
 }  // namespace trireme::comm

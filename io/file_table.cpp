@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/file_table.hpp"
 
-#include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include "base/error.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
+#include "io/table_bytes.hpp"
 
 namespace trireme::io {
 namespace {
@@ -19,54 +18,7 @@ constexpr std::int64_t longest_index = std::int64_t{1} << 30;
 
 thread_local FileTable* in_use = nullptr;
 
-// Numbers are as in memory: tables do not leave the machine.
-class Writer {
- public:
-  template <class Number>
-  void number(Number value) {
-    static_assert(std::is_arithmetic_v<Number> || std::is_enum_v<Number>);
-    text.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  void word(const std::string& value) {
-    number(std::uint64_t{value.size()});
-    text += value;
-  }
-  std::string text;
-};
-
-class Reader {
- public:
-  explicit Reader(std::string_view text) : text_(text) {}
-
-  template <class Number>
-  Number number() {
-    Number value;
-    std::memcpy(&value, take(sizeof value).data(), sizeof value);
-    return value;
-  }
-  std::string word() { return std::string(take(number<std::uint64_t>())); }
-  // Of things that take a byte or more each.
-  std::uint64_t count() {
-    const auto things = number<std::uint64_t>();
-    require(things <= text_.size(), Status::bad_content,
-            "a table of files ends before its {} entries", things);
-    return things;
-  }
-  bool at_end() const { return text_.empty(); }
-
- private:
-  std::string_view take(std::uint64_t bytes) {
-    require(bytes <= text_.size(), Status::bad_content,
-            "a table of files ends in the middle of an entry");
-    const std::string_view taken = text_.substr(0, bytes);
-    text_.remove_prefix(bytes);
-    return taken;
-  }
-
-  std::string_view text_;
-};
-
-FileState read_state(Reader& reader) {
+FileState read_state(TableReader& reader) {
   FileState state;
   state.size = reader.number<std::int64_t>();
   state.modified_ns = reader.number<std::int64_t>();
@@ -74,7 +26,7 @@ FileState read_state(Reader& reader) {
   return state;
 }
 
-FileFacts read_facts(Reader& reader) {
+FileFacts read_facts(TableReader& reader) {
   FileFacts facts;
   facts.tokens = reader.number<std::int64_t>();
   facts.begin = reader.number<std::int64_t>();
@@ -95,7 +47,7 @@ FileFacts read_facts(Reader& reader) {
 
 FileTable FileTable::read(std::string_view text) {
   FileTable table;
-  Reader reader(text);
+  TableReader reader(text);
   for (std::uint64_t patterns = reader.count(); patterns > 0; --patterns) {
     auto& names = table.names_[reader.word()];
     for (std::uint64_t left = reader.count(); left > 0; --left)
@@ -166,7 +118,7 @@ std::size_t FileTable::used() const {
 }
 
 std::string FileTable::text() const {
-  Writer out;
+  TableWriter out;
   out.number(std::uint64_t{names_.size()});
   for (const auto& [pattern, names] : names_) {
     out.word(pattern);

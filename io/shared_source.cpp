@@ -7,8 +7,11 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "comm/one_time.hpp"
 #include "io/file_table.hpp"
 #include "io/open_files.hpp"
+#include "io/table_bytes.hpp"
+#include "io/token_table.hpp"
 
 namespace trireme::io {
 namespace {
@@ -33,9 +36,13 @@ void keep(const std::string& index, const FileTable& table) {
   }
 }
 
-std::unique_ptr<SampleSource> open_with(FileTable& table, const SourceConfig& config,
+// table: null where the files are looked into.
+std::unique_ptr<SampleSource> open_with(FileTable* table, TokenTable& tokens,
+                                        const SourceConfig& config,
                                         const OpenSource& open) {
-  const FileTableInUse in_use(table);
+  const TokenTableInUse tokens_in_use(tokens);
+  if (table == nullptr) return open(config);
+  const FileTableInUse in_use(*table);
   return open(config);
 }
 
@@ -47,48 +54,43 @@ void try_first_sample(const SampleSource& source, const SourceConfig& config) {
 
 }  // namespace
 
-bool reads_files(const SourceConfig& config) {
-  switch (config.kind) {
-    case SourceKind::bytes:
-    case SourceKind::tokens:
-    case SourceKind::megatron:
-    case SourceKind::llmc: return true;
-    case SourceKind::blend:
-      return std::all_of(
-          config.blend.begin(), config.blend.end(), [](const BlendPart& part) {
-            return part.kind != SourceKind::text && part.kind != SourceKind::chat;
-          });
-    default: return false;
-  }
+bool reads_whole_files(const SourceConfig& config) {
+  const auto is_text = [](SourceKind kind) {
+    return kind == SourceKind::text || kind == SourceKind::chat ||
+           kind == SourceKind::preference;
+  };
+  return config.packing == Packing::best_fit || is_text(config.kind) ||
+         std::ranges::any_of(config.blend, is_text, &BlendPart::kind);
 }
 
 std::unique_ptr<SampleSource> open_shared(comm::World& world, const SourceConfig& config,
                                           const OpenSource& open,
                                           const SharedSource& shared) {
   std::unique_ptr<SampleSource> source;
-  if (!reads_files(config)) {
+  if (config.kind == SourceKind::synthetic) {
     world.agree([&] { source = open(config); });
     return source;
   }
-  std::string found;
-  world.agree([&] {
-    if (world.rank() != 0) return;
+  TokenTable tokens;
+  const std::string found = comm::first_rank_tells(world, reads_whole_files(config), [&] {
     FileTable table = table_at(shared.index);
     table.call_for_each_file(shared.gets_on);
-    source = open_with(table, config, open);
+    source = open_with(&table, tokens, config, open);
     keep(shared.index, table);
-    found = table.text();
+    TableWriter out;
+    out.word(table.text());
+    out.word(tokens.heads());
+    return std::move(out.text);
   });
-  found = world.broadcast(found);
+  TableReader tables(found);
+  const std::string files = tables.word();
+  tokens.tell(world, tables.word(), shared.reads);
   world.agree([&] {
     if (world.rank() == 0) return;
-    FileTable told = FileTable::told(found);
-    if (shared.reads && told.files() <= most_open_files) {
-      source = open(config);
-      return;
-    }
-    source = open_with(told, config, open);
-    if (shared.reads) try_first_sample(*source, config);
+    FileTable told = FileTable::told(files);
+    const bool few = told.files() <= most_open_files;
+    source = open_with(shared.reads && few ? nullptr : &told, tokens, config, open);
+    if (shared.reads && !few) try_first_sample(*source, config);
   });
   return source;
 }

@@ -23,16 +23,17 @@ struct SharedSource {
   std::function<void()> gets_on = {};
 };
 
-// Opens it by `open`, which is open_source() or adds text to it. Sources that keep texts
-// in memory (no reads_files()) are opened by each rank for itself. Collective over the
-// world. Throws an Agreed error with what `open` has thrown on rank 0, or on another rank
-// whose host has not the same files.
+// Opens it by `open`, which is open_source() or adds text to it. What has to be made of
+// whole files, tokens of texts and ends of documents, is made by rank 0 and told to the
+// others; tokens are kept by those that read. Collective over the world. Throws an Agreed
+// error with what `open` has thrown on rank 0, or on another rank whose host has not the
+// same files.
 std::unique_ptr<SampleSource> open_shared(comm::World& world, const SourceConfig& config,
                                           const OpenSource& open,
                                           const SharedSource& shared);
 
-// Whether samples are read from files while they are asked for: not those of texts, which
-// every rank keeps in memory, nor those that are computed.
-bool reads_files(const SourceConfig& config);
+// Whether opening it reads whole files, to make tokens of texts or to find where
+// documents end: nobody knows how long that takes.
+bool reads_whole_files(const SourceConfig& config);
 
 }  // namespace trireme::io

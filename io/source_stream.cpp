@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/system_reason.hpp"
 #include "io/files.hpp"
+#include "io/token_table.hpp"
 
 namespace trireme::io {
 namespace {
@@ -175,7 +176,9 @@ void TokenStream::fit_documents(const SourceConfig& config) {
   std::vector<std::int64_t> ends;
   for (std::size_t part = 0; part + 1 < starts_.size(); ++part) {
     auto own = document_ends(part);
-    if (!own) own = ends_by_reading(part, end);
+    if (!own)
+      own =
+          made_once([&] { return TextTokens{.ends = ends_by_reading(part, end)}; })->ends;
     for (const std::int64_t at : *own) ends.push_back(starts_[part] + at);
   }
   rows_.emplace(ends, sequence_ + 1, config.seed);

@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/one_time.hpp"
 
+#include <exception>
+#include <limits>
+#include <string>
+
 #include "comm/mpi/state.hpp"
 
 namespace trireme::comm {
@@ -32,6 +36,27 @@ void first_rank_then_others(World& world, double seconds,
   world.agree([&] {
     if (rank == 0) work();
   });
+}
+
+// Rank 0 keeps its time-out: a rank that does not come is late for it, not for the work.
+std::string first_rank_tells(World& world, bool any_time,
+                             const std::function<std::string()>& work) {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  std::string text;
+  std::exception_ptr error;
+  if (world.rank() == 0) try {
+      text = work();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  {
+    const Deadline deadline(world.state(), any_time && world.rank() > 0 ? never : 0);
+    text = world.broadcast(text);
+  }
+  world.agree([&] {
+    if (error) std::rethrow_exception(error);
+  });
+  return text;
 }
 
 }  // namespace trireme::comm

@@ -10,8 +10,8 @@
 
 namespace trireme::data {
 
-const FileTokens& file_of(std::span<const FileTokens> files, std::int64_t at) {
-  const auto behind = std::ranges::upper_bound(files, at, {}, &FileTokens::begin);
+const io::FileTokens& file_of(std::span<const io::FileTokens> files, std::int64_t at) {
+  const auto behind = std::ranges::upper_bound(files, at, {}, &io::FileTokens::begin);
   return *(behind - 1);
 }
 

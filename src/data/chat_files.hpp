@@ -9,17 +9,12 @@
 #include <string_view>
 
 #include "data/chat_encoder.hpp"
+#include "io/token_table.hpp"
 
 namespace trireme::data {
 
-// A file, and its first token among all of the source.
-struct FileTokens {
-  std::string path;
-  std::int64_t begin = 0;
-};
-
 // The file that token `at` belongs to; they are in their order.
-const FileTokens& file_of(std::span<const FileTokens> files, std::int64_t at);
+const io::FileTokens& file_of(std::span<const io::FileTokens> files, std::int64_t at);
 
 // Calls open(path) for each file of data.paths and take(encoder, line, place) for each of
 // its lines that is not blank. `source` is the word of data.source, for messages. Throws

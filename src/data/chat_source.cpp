@@ -15,22 +15,24 @@ class ChatSource final : public io::SampleSource {
  public:
   ChatSource(const io::SourceConfig& config, const text::Tokenizer& tokenizer,
              std::int32_t end_token)
-      : sequence_(config.sequence), packing_(config.packing), end_(end_token) {
-    read_files(config, tokenizer);
-    require(!ends_.empty(), Status::bad_content,
+      : sequence_(config.sequence),
+        packing_(config.packing),
+        end_(end_token),
+        chats_(io::made_once([&] { return read_files(config, tokenizer); })) {
+    require(!chats_->ends.empty(), Status::bad_content,
             "{}: no conversation has a token to learn{}: look at data.loss_on and at "
             "model.sequence",
             config.paths.empty() ? "data.paths" : config.paths.front(),
-            left_out_ > 0 ? format(" ({} were read)", left_out_) : "");
+            count(left_out) > 0 ? format(" ({} were read)", count(left_out)) : "");
     if (packing_ == io::Packing::best_fit)
-      rows_.emplace(ends_, sequence_ + 1, config.seed);
+      rows_.emplace(chats_->ends, sequence_ + 1, config.seed);
   }
 
   std::int64_t samples() const override {
-    if (packing_ == io::Packing::none) return std::ssize(ends_);
+    if (packing_ == io::Packing::none) return std::ssize(chats_->ends);
     return rows_ ? rows_->rows() : (tokens() - 1 + sequence_ - 1) / sequence_;
   }
-  std::int64_t tokens() const override { return std::ssize(ids_); }
+  std::int64_t tokens() const override { return chats_->tokens; }
   std::optional<std::int32_t> end_token() const override { return end_; }
 
   void sample(std::int64_t index, std::span<std::int32_t> tokens) const override {
@@ -38,7 +40,7 @@ class ChatSource final : public io::SampleSource {
             tokens.size(), sequence_ + 1);
     auto to = tokens.begin();
     for (const io::DocumentPiece& piece : pieces(index))
-      to = std::copy_n(ids_.begin() + piece.begin, piece.tokens, to);
+      to = std::copy_n(chats_->ids.begin() + piece.begin, piece.tokens, to);
     std::fill(to, tokens.end(), io::ignore_index);
   }
 
@@ -49,8 +51,8 @@ class ChatSource final : public io::SampleSource {
       const std::int64_t start = std::ssize(marks.starts);
       for (std::int64_t i = 0; i < piece.tokens; ++i) {
         marks.starts.push_back(start);
-        marks.no_target.push_back(learned_[static_cast<std::size_t>(piece.begin + i)] ==
-                                  0);
+        marks.no_target.push_back(
+            chats_->learned[static_cast<std::size_t>(piece.begin + i)] == 0);
       }
     }
     marks.starts.resize(size, std::ssize(marks.starts));  // what is left is padding
@@ -61,52 +63,63 @@ class ChatSource final : public io::SampleSource {
   std::vector<io::SamplePart> parts(std::int64_t index) const override {
     std::vector<io::SamplePart> all;
     for (const io::DocumentPiece& piece : pieces(index)) {
-      const FileTokens& own = file_of(files_, piece.begin);
+      const io::FileTokens& own = file_of(chats_->files, piece.begin);
       all.push_back({own.path, piece.begin - own.begin, piece.tokens});
     }
     return all;
   }
 
   std::string describe() const override {
-    const auto targets = std::count(learned_.begin(), learned_.end(), 1);
+    const std::size_t files = chats_->files.size();
     std::string text = format(
         "chat: {} {}, {} conversations, {} tokens, {} % of them learned, {} samples of "
         "{}",
-        files_.size(), files_.size() == 1 ? "file" : "files", ends_.size(), tokens(),
-        fixed(100 * static_cast<double>(targets) / static_cast<double>(tokens()), 1),
+        files, files == 1 ? "file" : "files", chats_->ends.size(), tokens(),
+        fixed(100 * static_cast<double>(count(learned)) / static_cast<double>(tokens()),
+              1),
         samples(), sequence_);
-    if (cut_ > 0) text += format("; {} longer ones cut", cut_);
-    if (left_out_ > 0) text += format("; {} without a target left out", left_out_);
+    if (count(cut) > 0) text += format("; {} longer ones cut", count(cut));
+    if (count(left_out) > 0)
+      text += format("; {} without a target left out", count(left_out));
     return text;
   }
 
  private:
-  void read_files(const io::SourceConfig& config, const text::Tokenizer& tokenizer) {
+  // Of conversations, and of tokens that are targets.
+  enum Counted : std::size_t { cut, left_out, learned, counted };
+  std::int64_t count(Counted what) const { return chats_->counts[what]; }
+
+  io::TextTokens read_files(const io::SourceConfig& config,
+                            const text::Tokenizer& tokenizer) const {
+    io::TextTokens chats{.counts = std::vector<std::int64_t>(counted)};
     read_chat_files(
         config, tokenizer, end_, "chat",
         [&](const std::string& path) {
-          files_.push_back({path, tokens()});
+          chats.files.push_back({path, std::ssize(chats.ids)});
         },
         [&](const ChatEncoder& encoder, const std::string& line,
             const std::string& place) {
-          add(encoder.encode(parse_chat_line(line, place), place));
+          add(encoder.encode(parse_chat_line(line, place), place), chats);
         });
+    chats.tokens = std::ssize(chats.ids);
+    chats.counts[learned] = std::ranges::count(chats.learned, 1);
+    return chats;
   }
 
-  void add(EncodedChat chat) {
+  void add(EncodedChat chat, io::TextTokens& to) const {
     const bool whole = packing_ != io::Packing::none;
     const std::int64_t size = std::ssize(chat.ids), most = sequence_ + 1;
     const std::int64_t kept = whole ? size : std::min(size, most);
     if (size > 0) chat.learned[0] = 0;  // nothing is before it
     const auto learned_end = chat.learned.begin() + kept;
     if (std::find(chat.learned.begin(), learned_end, 1) == learned_end) {
-      ++left_out_;
+      ++to.counts[left_out];
       return;
     }
-    cut_ += size > most;
-    ids_.insert(ids_.end(), chat.ids.begin(), chat.ids.begin() + kept);
-    learned_.insert(learned_.end(), chat.learned.begin(), learned_end);
-    ends_.push_back(tokens());
+    to.counts[cut] += size > most;
+    to.ids.insert(to.ids.end(), chat.ids.begin(), chat.ids.begin() + kept);
+    to.learned.insert(to.learned.end(), chat.learned.begin(), learned_end);
+    to.ends.push_back(std::ssize(to.ids));
   }
 
   // What a sample is made of.
@@ -116,15 +129,16 @@ class ChatSource final : public io::SampleSource {
       const auto row = rows_->row(index);
       return {row.begin(), row.end()};
     }
+    const std::vector<std::int64_t>& ends = chats_->ends;
     const auto number = static_cast<std::size_t>(index);
     if (packing_ == io::Packing::none) {
-      const std::int64_t begin = number > 0 ? ends_[number - 1] : 0;
-      return {{begin, ends_[number] - begin}};
+      const std::int64_t begin = number > 0 ? ends[number - 1] : 0;
+      return {{begin, ends[number] - begin}};
     }
     std::vector<io::DocumentPiece> all;
     std::int64_t at = index * sequence_;
     const std::int64_t end = std::min(at + sequence_ + 1, tokens());
-    for (auto own = std::upper_bound(ends_.begin(), ends_.end(), at); at < end; ++own) {
+    for (auto own = std::ranges::upper_bound(ends, at); at < end; ++own) {
       const std::int64_t size = std::min(*own, end) - at;
       all.push_back({at, size});
       at += size;
@@ -135,12 +149,8 @@ class ChatSource final : public io::SampleSource {
   std::int64_t sequence_;
   io::Packing packing_;
   std::int32_t end_;
-  std::vector<FileTokens> files_;
-  std::vector<std::int32_t> ids_;      // of all conversations
-  std::vector<std::uint8_t> learned_;  // of each id
-  std::vector<std::int64_t> ends_;     // of conversations
+  io::TokenTable::Entry chats_;  // each conversation is a document
   std::optional<io::DocumentRows> rows_;
-  std::int64_t cut_ = 0, left_out_ = 0;
 };
 
 }  // namespace

@@ -22,23 +22,26 @@ class PreferenceSource final : public io::SampleSource {
     require(config.packing != io::Packing::concatenate, Status::bad_content,
             "data.packing = \"concatenate\" would cut pairs of answers: write \"none\" "
             "or \"best_fit\"");
-    read_files(config, tokenizer);
+    answers_ = io::made_once([&] { return read_files(config, tokenizer); });
+    const std::vector<std::int64_t>& ends = answers_->ends;
+    for (std::size_t i = 0; i < ends.size(); i += 2)
+      pairs_.push_back({ends[i], ends[i + 1]});
     require(!pairs_.empty(), Status::bad_content,
             "{}: no pair of answers fits into a sample{}: look at model.sequence, which "
             "holds both answers of a pair, each behind the prompt",
             config.paths.empty() ? "data.paths" : config.paths.front(),
-            left_out_ > 0 ? format(" ({} were read)", left_out_) : "");
+            count(left_out) > 0 ? format(" ({} were read)", count(left_out)) : "");
     if (config.packing == io::Packing::best_fit) {
-      std::vector<std::int64_t> ends;
-      for (const Pair& pair : pairs_) ends.push_back(pair.end);
-      rows_.emplace(ends, sequence_ + 1, config.seed);
+      std::vector<std::int64_t> of_pairs;
+      for (const Pair& pair : pairs_) of_pairs.push_back(pair.end);
+      rows_.emplace(of_pairs, sequence_ + 1, config.seed);
     }
   }
 
   std::int64_t samples() const override {
     return rows_ ? rows_->rows() : std::ssize(pairs_);
   }
-  std::int64_t tokens() const override { return std::ssize(ids_); }
+  std::int64_t tokens() const override { return answers_->tokens; }
   std::int64_t answers() const override { return 2 * std::ssize(pairs_); }
   std::optional<std::int32_t> end_token() const override { return end_; }
 
@@ -47,7 +50,8 @@ class PreferenceSource final : public io::SampleSource {
             tokens.size(), sequence_ + 1);
     auto to = tokens.begin();
     for (const std::size_t p : pairs_of(index))
-      to = std::copy(ids_.begin() + begin_of(p), ids_.begin() + pairs_[p].end, to);
+      to = std::copy(answers_->ids.begin() + begin_of(p),
+                     answers_->ids.begin() + pairs_[p].end, to);
     std::fill(to, tokens.end(), io::ignore_index);
   }
 
@@ -70,23 +74,24 @@ class PreferenceSource final : public io::SampleSource {
     std::vector<io::SamplePart> all;
     for (const std::size_t p : pairs_of(index)) {
       const std::int64_t begin = begin_of(p);
-      const FileTokens& own = file_of(files_, begin);
+      const io::FileTokens& own = file_of(answers_->files, begin);
       all.push_back({own.path, begin - own.begin, pairs_[p].end - begin});
     }
     return all;
   }
 
   std::string describe() const override {
-    const auto targets = std::count(learned_.begin(), learned_.end(), 1);
+    const std::size_t files = answers_->files.size();
     std::string text = format(
         "preference: {} {}, {} pairs of answers, {} tokens, {} % of them learned, {} "
         "samples of {}",
-        files_.size(), files_.size() == 1 ? "file" : "files", pairs_.size(), tokens(),
-        fixed(100 * static_cast<double>(targets) / static_cast<double>(tokens()), 1),
+        files, files == 1 ? "file" : "files", pairs_.size(), tokens(),
+        fixed(100 * static_cast<double>(count(learned)) / static_cast<double>(tokens()),
+              1),
         samples(), sequence_);
-    if (left_out_ > 0)
+    if (count(left_out) > 0)
       text += format("; {} left out, longer than a sample: the longest has {} tokens",
-                     left_out_, longest_);
+                     count(left_out), count(longest));
     return text;
   }
 
@@ -96,20 +101,31 @@ class PreferenceSource final : public io::SampleSource {
     std::int64_t middle = 0, end = 0;
   };
 
-  void read_files(const io::SourceConfig& config, const text::Tokenizer& tokenizer) {
+  // Pairs, and tokens: of the longest pair that was left out, and those that are targets.
+  enum Counted : std::size_t { left_out, longest, learned, counted };
+  std::int64_t count(Counted what) const { return answers_->counts[what]; }
+
+  io::TextTokens read_files(const io::SourceConfig& config,
+                            const text::Tokenizer& tokenizer) const {
+    io::TextTokens answers{.counts = std::vector<std::int64_t>(counted)};
     read_chat_files(
         config, tokenizer, end_, "preference",
         [&](const std::string& path) {
-          files_.push_back({path, tokens()});
+          answers.files.push_back({path, std::ssize(answers.ids)});
         },
         [&](const ChatEncoder& encoder, const std::string& line,
             const std::string& place) {
           const auto pair = parse_preference_line(line, place);
-          add(encoder.encode(pair[0], place), encoder.encode(pair[1], place), place);
+          add(encoder.encode(pair[0], place), encoder.encode(pair[1], place), place,
+              answers);
         });
+    answers.tokens = std::ssize(answers.ids);
+    answers.counts[learned] = std::ranges::count(answers.learned, 1);
+    return answers;
   }
 
-  void add(EncodedChat preferred, EncodedChat other, const std::string& place) {
+  void add(EncodedChat preferred, EncodedChat other, const std::string& place,
+           io::TextTokens& to) const {
     const std::int64_t size = std::ssize(preferred.ids) + std::ssize(other.ids);
     for (EncodedChat* answer : {&preferred, &other}) {
       if (!answer->learned.empty()) answer->learned[0] = 0;  // nothing is before it
@@ -118,15 +134,15 @@ class PreferenceSource final : public io::SampleSource {
               answer == &preferred ? "chosen" : "rejected");
     }
     if (size > sequence_ + 1) {
-      ++left_out_;
-      longest_ = std::max(longest_, size);
+      ++to.counts[left_out];
+      to.counts[longest] = std::max(to.counts[longest], size);
       return;
     }
     for (const EncodedChat& answer : {preferred, other}) {
-      ids_.insert(ids_.end(), answer.ids.begin(), answer.ids.end());
-      learned_.insert(learned_.end(), answer.learned.begin(), answer.learned.end());
+      to.ids.insert(to.ids.end(), answer.ids.begin(), answer.ids.end());
+      to.learned.insert(to.learned.end(), answer.learned.begin(), answer.learned.end());
+      to.ends.push_back(std::ssize(to.ids));
     }
-    pairs_.push_back({tokens() - std::ssize(other.ids), tokens()});
   }
 
   std::int64_t begin_of(std::size_t pair) const {
@@ -149,21 +165,18 @@ class PreferenceSource final : public io::SampleSource {
             io::SampleMarks& marks) const {
     const std::int64_t start = std::ssize(marks.starts);
     for (std::int64_t i = answer.first; i < answer.second; ++i) {
-      const bool learned = learned_[static_cast<std::size_t>(i)] != 0;
+      const bool is_target = answers_->learned[static_cast<std::size_t>(i)] != 0;
       marks.starts.push_back(start);
-      marks.no_target.push_back(!learned);
-      marks.answers.push_back(learned ? number : -1);
+      marks.no_target.push_back(!is_target);
+      marks.answers.push_back(is_target ? number : -1);
     }
   }
 
   std::int64_t sequence_;
   std::int32_t end_;
-  std::vector<FileTokens> files_;
-  std::vector<std::int32_t> ids_;      // of all answers
-  std::vector<std::uint8_t> learned_;  // of each id
+  io::TokenTable::Entry answers_;  // each is a document, two of them a pair
   std::vector<Pair> pairs_;
   std::optional<io::DocumentRows> rows_;
-  std::int64_t left_out_ = 0, longest_ = 0;  // pairs, and tokens of one
 };
 
 }  // namespace

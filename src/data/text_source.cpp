@@ -10,6 +10,7 @@
 #include "data/infilling.hpp"
 #include "data/preference_source.hpp"
 #include "io/source_stream.hpp"
+#include "io/token_table.hpp"
 #include "text/corpus.hpp"
 #include "text/parallel_encoder.hpp"
 #include "text/tokenizer.hpp"
@@ -21,55 +22,69 @@ class TextSource final : public io::TokenStream {
  public:
   TextSource(const io::SourceConfig& config, const text::Tokenizer& tokenizer,
              std::int32_t end_token)
-      : TokenStream(std::string(name_of(config.kind)), config.sequence), end_(end_token) {
-    for (const std::string& name : text::corpus_files(config.paths)) {
-      require(name != "-", Status::bad_content,
-              "data.source = \"text\" reads files; name one instead of \"-\"");
-      File& file = files_.emplace_back(name);
-      // One thread: ranks that share a node do the same side by side.
-      text::ParallelEncoder encoder(
-          tokenizer, 1,
-          [&](const std::vector<std::int32_t>& ids, std::int64_t text_bytes) {
-            bytes_ += text_bytes;
-            file.tokens.insert(file.tokens.end(), ids.begin(), ids.end());
-            file.tokens.push_back(end_token);
-            file.ends.push_back(std::ssize(file.tokens));
-          });
-      text::read_documents(
-          name, {}, [&](text::Document document) { encoder.add(std::move(document)); });
-      encoder.finish();
-      add_part(std::ssize(file.tokens));
-    }
+      : TokenStream(std::string(name_of(config.kind)), config.sequence),
+        end_(end_token),
+        texts_(io::made_once([&] { return read_files(config, tokenizer, end_token); })) {
+    for (std::size_t part = 0; part < texts_->files.size(); ++part)
+      add_part(end_of(part) - texts_->files[part].begin);
     cut_samples(config);
   }
 
   std::optional<std::int32_t> end_token() const override { return end_; }
 
  private:
-  struct File {
-    explicit File(std::string path) : path(std::move(path)) {}
-    std::string path;
-    std::vector<std::int32_t> tokens;
-    std::vector<std::int64_t> ends;  // of documents
-  };
+  static io::TextTokens read_files(const io::SourceConfig& config,
+                                   const text::Tokenizer& tokenizer,
+                                   std::int32_t end_token) {
+    io::TextTokens texts;
+    std::int64_t bytes = 0;
+    for (const std::string& name : text::corpus_files(config.paths)) {
+      require(name != "-", Status::bad_content,
+              "data.source = \"text\" reads files; name one instead of \"-\"");
+      texts.files.push_back({name, std::ssize(texts.ids)});
+      // One thread: for large corpora there is `trireme tokenize`.
+      text::ParallelEncoder encoder(
+          tokenizer, 1,
+          [&](const std::vector<std::int32_t>& ids, std::int64_t text_bytes) {
+            bytes += text_bytes;
+            texts.ids.insert(texts.ids.end(), ids.begin(), ids.end());
+            texts.ids.push_back(end_token);
+            texts.ends.push_back(std::ssize(texts.ids));
+          });
+      text::read_documents(
+          name, {}, [&](text::Document document) { encoder.add(std::move(document)); });
+      encoder.finish();
+    }
+    texts.tokens = std::ssize(texts.ids);
+    texts.counts = {bytes};
+    return texts;
+  }
 
+  std::int64_t end_of(std::size_t part) const {
+    return part + 1 < texts_->files.size() ? texts_->files[part + 1].begin
+                                           : texts_->tokens;
+  }
   void read(std::size_t part, std::int64_t begin,
             std::span<std::int32_t> out) const override {
-    const auto from = files_[part].tokens.begin() + begin;
+    const auto from = texts_->ids.begin() + texts_->files[part].begin + begin;
     std::copy(from, from + std::ssize(out), out.begin());
   }
   std::optional<std::vector<std::int64_t>> document_ends(
       std::size_t part) const override {
-    return files_[part].ends;
+    const std::int64_t begin = texts_->files[part].begin;
+    const auto first = std::ranges::upper_bound(texts_->ends, begin);
+    const auto last = std::ranges::upper_bound(texts_->ends, end_of(part));
+    std::vector<std::int64_t> ends;
+    for (auto end = first; end != last; ++end) ends.push_back(*end - begin);
+    return ends;
   }
-  std::int64_t bytes() const override { return bytes_; }
+  std::int64_t bytes() const override { return texts_->counts[0]; }
   const std::string& path_of(std::size_t part) const override {
-    return files_[part].path;
+    return texts_->files[part].path;
   }
 
   std::int32_t end_;
-  std::vector<File> files_;
-  std::int64_t bytes_ = 0;
+  io::TokenTable::Entry texts_;
 };
 
 std::unique_ptr<io::SampleSource> open_text(

@@ -4,18 +4,17 @@
 
 #include <algorithm>
 
-#include "io/shared_source.hpp"
-
 namespace trireme::engine {
 
 SampleRoute::SampleRoute(comm::Mesh& mesh, const config::RunConfig& config,
                          const io::SourceConfig& data)
     : mesh_(mesh) {
-  if (!io::reads_files(data) || config.learns_pairs()) return;
+  if (data.kind == io::SourceKind::synthetic || config.learns_pairs()) return;
   const int stages = mesh.shape().pipeline, stage = mesh.coordinate(comm::Axis::pipeline);
   // In a V the first pipeline rank has both ends.
   const int last = schedule::is_v_shaped(config.parallel.schedule) ? 0 : stages - 1;
-  const bool everywhere = data.packing != io::Packing::none;
+  const bool everywhere =
+      data.packing != io::Packing::none || !config.batch.sequence_ramp.empty();
   hands_on_ = mesh.shape().tensor > 1;
   has_tokens_ = everywhere || stage == 0 || stage == last;
   tells_stages_ = !everywhere && stages > (last == 0 ? 1 : 2);

@@ -14,11 +14,11 @@ namespace trireme::engine {
 // Tensor ranks hold the same tokens, and of a pipeline only the ends need any: the first
 // stage inputs, the last one targets. So tensor rank 0 of these stages reads, and hands
 // on to its tensor ranks. Stages between are told how many targets there are, by which
-// gradients are divided. Where documents are kept apart every stage needs to know them:
-// tensor rank 0 of each reads.
+// gradients are divided. Where documents are kept apart, or sequences are cut, every
+// stage needs to know where: tensor rank 0 of each reads.
 //
-// Samples that are not read from files while training (io::reads_files), and pairs of
-// answers, are there on every rank: then all of them read.
+// Samples that are computed, and pairs of answers, are there on every rank: then all of
+// them read.
 class SampleRoute {
  public:
   // data: whose samples. The mesh outlives this.

@@ -34,6 +34,15 @@ std::vector<std::int64_t> buffer_capacities(const FlatLayout& layout) {
   return capacities;
 }
 
+// Sums over ranks are sent in another type than the accumulator's, or of numbers that are
+// kept in one. They wait for finish(): memory for such numbers is that of one flat
+// parameter.
+bool converts(const StoreConfig& config) {
+  return config.low_precision_traffic() ||
+         (config.shards_gradients() ? config.low_precision_sums()
+                                    : config.low_precision_gradients());
+}
+
 }  // namespace
 
 GradientSums::GradientSums(StoreContext& context, NumberCodec& codec, Device device)
@@ -127,9 +136,11 @@ void GradientSums::begin(std::int64_t microbatches) {
   for (auto& [param, state] : params_)
     state.missing = param->frozen ? 0 : microbatches * param->contributions;
   for (ReduceBucket& bucket : reduce_buckets_) bucket.pending = bucket.params;
-  for (const FlatParameter& flat : context_.layout.flats)
-    flats_[flat.index].pending =
-        flat.frozen ? 0 : static_cast<std::int64_t>(flat.views.size());
+  for (const FlatParameter& flat : context_.layout.flats) {
+    FlatState& state = flats_[flat.index];
+    state.pending = flat.frozen ? 0 : static_cast<std::int64_t>(flat.views.size());
+    state.over_replicas = false;
+  }
 }
 
 void GradientSums::ready(Param& param) {
@@ -141,8 +152,7 @@ void GradientSums::ready(Param& param) {
   FlatState& of_flat = flats_[state.flat];
   --of_flat.pending;
   const StoreConfig& config = context_.config;
-  if (config.low_precision_gradients() || config.low_precision_traffic())
-    return;  // at the end of the step
+  if (converts(config)) return;  // at the end of the step
   if (config.sharding == Sharding::none) {
     ReduceBucket& bucket = reduce_buckets_[state.bucket];
     if (--bucket.pending > 0) return;
@@ -204,6 +214,9 @@ void GradientSums::open(int module) {
                    [&](int a, int b) { return trained(a) < trained(b); });
   for (const int bucket : buckets) {
     if (trained(bucket) == 0) continue;
+    for (const std::size_t f : context_.layout.bucket(bucket).flats)
+      require(!flats_[f].over_replicas, "'{}' is opened after its last contribution",
+              context_.layout.flats[f].name);
     BucketBuffer& buffer = idle_buffer(bucket, bucket != buckets.back());
     kernels::fill(context_.stream, memory_of(buffer, opened_).rows(0, trained(bucket)),
                   0.0);
@@ -245,6 +258,7 @@ void GradientSums::start_reduction(BucketBuffer& buffer) {
 
 // Waits for the buffer's reductions and adds their results to this rank's shards. What
 // another microbatch made of the same bucket before comes first: sums have one order.
+// When this happens depends on the order of modules alone, as all replicas run them.
 void GradientSums::settle(BucketBuffer& buffer) {
   if (buffer.settled) return;
   for (BucketBuffer& other : buffers_)
@@ -256,6 +270,26 @@ void GradientSums::settle(BucketBuffer& buffer) {
         shard(flat));
   });
   buffer.settled = true;
+  // A bucket of several modules, or of a table that two use, is opened until the last one
+  // has added: only then is every contribution of the step in this rank's shards.
+  const auto is_missing = [&](std::size_t f) { return flats_[f].pending > 0; };
+  const auto is_under_way = [&](const BucketBuffer& other) {
+    return other.bucket == buffer.bucket && (other.users > 0 || !other.settled);
+  };
+  if (converts(context_.config) ||
+      std::ranges::any_of(context_.layout.bucket(buffer.bucket).flats, is_missing) ||
+      std::ranges::any_of(buffers_, is_under_way))
+    return;
+  for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView&) {
+    flats_[flat.index].sum_over_replicas(context_.stream, flat, shard(flat));
+  });
+}
+
+void GradientSums::FlatState::sum_over_replicas(Stream& stream, const FlatParameter& flat,
+                                                const TensorView& shard) {
+  if (over_replicas) return;
+  over_replicas = true;
+  handle = flat.replicate_group->all_reduce(stream, shard);
 }
 
 // A module's whole gradients join the sums of this rank.
@@ -275,21 +309,22 @@ void GradientSums::finish() {
     FlatState& state = flats_[flat.index];
     require(state.pending == 0, "{} weights of '{}' have no complete gradient",
             state.pending, flat.name);
-    state.handle.wait();
+    if (!config.shards_gradients()) state.handle.wait();
   }
   for (ReduceBucket& bucket : reduce_buckets_) bucket.handle.wait();
-  for (BucketBuffer& buffer : buffers_) settle(buffer);
-  // 2. The ranks that hold the same weights.
-  if (config.low_precision_gradients() || config.low_precision_traffic()) {
+  std::vector<BucketBuffer*> order;  // those that were closed first have waited longest
+  for (BucketBuffer& buffer : buffers_) order.push_back(&buffer);
+  std::ranges::sort(order, {}, &BucketBuffer::last_use);
+  for (BucketBuffer* buffer : order) settle(*buffer);
+  // 2. The ranks that hold the same weights, as far as they have not begun.
+  if (converts(config)) {
     reduce_low_precision();
   } else if (config.sharding != Sharding::none) {
-    for (const FlatParameter& flat : layout.flats) {
-      if (flat.frozen) continue;
-      flats_[flat.index].handle =
-          flat.replicate_group->all_reduce(context_.stream, shard(flat));
-    }
-    for (FlatState& state : flats_) state.handle.wait();
+    for (const FlatParameter& flat : layout.flats)
+      if (!flat.frozen)
+        flats_[flat.index].sum_over_replicas(context_.stream, flat, shard(flat));
   }
+  for (FlatState& state : flats_) state.handle.wait();
   // 3. The tensor axis, and the embedding group.
   partial_->sum(*this);
   comm::Group& group = context_.mesh.embedding_group();

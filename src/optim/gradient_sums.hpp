@@ -19,8 +19,10 @@ namespace trireme::optim {
 // Sharding::none and optimizer: gradients are accumulated unsharded and reduced once a
 // step, as soon as the last contribution is there, or in finish() where they are kept or
 // sent in less than the accumulator's type. Beyond: each microbatch's are reduced and
-// scattered as a module closes, and added up in shards; replicas are summed once a step.
-// Only made for training.
+// scattered as a module closes, and added up in shards. Replicas of a shard are summed
+// once a step, as soon as the step's last contribution to its bucket was added, so that
+// they travel under the rest of backward; in finish() where sums are kept or sent in less
+// than the accumulator's type. Only made for training.
 class GradientSums : private PartialSums::Codec {
  public:
   GradientSums(StoreContext& context, NumberCodec& codec, Device device);
@@ -72,8 +74,12 @@ class GradientSums : private PartialSums::Codec {
     std::int64_t missing = 0;  // contributions in this step
   };
   struct FlatState {
-    std::int64_t pending = 0;  // Params not complete in this step
+    std::int64_t pending = 0;    // Params not complete in this step
+    bool over_replicas = false;  // their sum was started in this step
     comm::Handle handle;
+    // Once a step, whoever asks first.
+    void sum_over_replicas(Stream& stream, const FlatParameter& flat,
+                           const TensorView& shard);
   };
   // A trained flat parameter of an open bucket, and its unsharded gradient.
   using OpenBody = std::function<void(const FlatParameter&, const TensorView&)>;

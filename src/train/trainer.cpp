@@ -116,12 +116,15 @@ std::unique_ptr<io::SampleSource> Trainer::open(const io::SourceConfig& config,
                                                 const char* index) {
   // How long texts take to become tokens depends on their length, and no part of it is
   // known from outside.
-  if (!io::reads_files(config)) watchdog_.pause();
+  const bool any_time = io::reads_whole_files(config);
+  if (any_time) watchdog_.pause();
   auto source = io::open_shared(
       world_, config, [](const io::SourceConfig& one) { return data::open_source(one); },
       {.index = config_.run.directory + "/" + index,
        .reads = route.reads(),
-       .gets_on = [this] { watchdog_.beat_slow("opening data"); }});
+       .gets_on = [this, any_time] {
+         if (!any_time) watchdog_.beat_slow("opening data");
+       }});
   watchdog_.beat_slow("opening data");
   return source;
 }

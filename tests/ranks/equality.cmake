@@ -16,6 +16,7 @@ trireme_test(recipe_traffic_test SOURCES recipe_traffic_test.cpp USES train RANK
              LIBRARIES trireme_mesh_run)
 trireme_test(stored_values_test SOURCES stored_values_test.cpp USES optim RANKS 2 ASIDE)
 trireme_test(late_weights_test SOURCES late_weights_test.cpp USES optim RANKS 2 ASIDE)
+trireme_test(replica_sums_test SOURCES replica_sums_test.cpp USES train RANKS 2 4 ASIDE)
 trireme_test(error_feedback_test SOURCES error_feedback_test.cpp USES train RANKS 2 ASIDE LONG_RANKS 3
              LIBRARIES trireme_mesh_run)
 trireme_test(memory_test SOURCES memory_test.cpp USES plan train RANKS 2 LONG_RANKS 3 4

@@ -52,20 +52,22 @@ std::vector<std::int32_t> tokens_in(const std::vector<TensorView>& views) {
 
 // Every rank that needs tokens has those of a loader that reads, and only ranks of the
 // route read.
-void expect_route(comm::MeshShape shape, schedule::ScheduleKind kind,
-                  io::Packing packing) {
+// cut: sequences are cut after 3 tokens.
+void expect_route(comm::MeshShape shape, schedule::ScheduleKind kind, io::Packing packing,
+                  bool cut = false) {
   if (shape.size() > world().size()) return;
   shape.data = world().size() / (shape.pipeline * shape.tensor);
   if (shape.size() != world().size()) return;
-  SCOPED_TRACE(format("pipeline {}, tensor {}, data {}, schedule {}, packing {}",
+  SCOPED_TRACE(format("pipeline {}, tensor {}, data {}, schedule {}, packing {}, cut {}",
                       shape.pipeline, shape.tensor, shape.data, static_cast<int>(kind),
-                      static_cast<int>(packing)));
+                      static_cast<int>(packing), cut));
   comm::Mesh mesh(world(), shape);
   const Bytes bytes(5);
   config::RunConfig config;
   config.parallel.schedule = kind;
   config.data = bytes.config();
   config.data.packing = packing;
+  if (cut) config.batch.sequence_ramp = {{3, std::int64_t{1} << 40}};
   const engine::SampleRoute route(mesh, config, config.data);
   const auto source =
       io::open_shared(world(), config.data, open, {.index = "", .reads = route.reads()});
@@ -81,6 +83,10 @@ void expect_route(comm::MeshShape shape, schedule::ScheduleKind kind,
       .positions = {}};
   if (packing != io::Packing::none)
     with.documents = engine::DocumentRule{.end_token = io::end_of_text};
+  if (cut) {
+    with.documents = engine::DocumentRule{};
+    with.stages = config::batch_stages(with.global, S, {}, config.batch.sequence_ramp);
+  }
   BatchLoader alone(*own, with);
   with.route = &route;
   {
@@ -106,7 +112,7 @@ void expect_route(comm::MeshShape shape, schedule::ScheduleKind kind,
             tokens_in({batch.documents[m].starts_T, batch.documents[m].positions_T}),
             tokens_in({wanted.documents[m].starts_T, wanted.documents[m].positions_T}));
     }
-    const bool at_end = packing != io::Packing::none || stage == 0 || is_last;
+    const bool at_end = packing != io::Packing::none || cut || stage == 0 || is_last;
     EXPECT_EQ(route.reads(), at_end && mesh.coordinate(comm::Axis::tensor) == 0);
   }
   world().barrier();
@@ -123,6 +129,7 @@ TEST(SampleRoute, TensorRanksAndStagesHaveWhatTheyNeed) {
     expect_route({.pipeline = 2, .tensor = 2}, ScheduleKind::zb_v, packing);
     expect_route({.pipeline = 2, .tensor = 2}, ScheduleKind::one_f_one_b, packing);
   }
+  expect_route({.pipeline = size}, ScheduleKind::one_f_one_b, io::Packing::none, true);
 }
 
 // Of many files a rank that does not read opens none, and one that does those it reads;
