@@ -67,8 +67,10 @@ numbers() {
     grep -A3 "trireme: error" "$folder/log"
     return 1
   }
-  # Without times, rates and memory.
-  sed -E 's/"([a-z_]*(seconds|per_second|mfu|tflops|idle_share)|memory[a-z_]*|mfu[a-z_]*|allocations|resident_bytes|checkpoint_bytes)": ?(\[[^]]*\]|[^,}]*),?//g' \
+  # Without times, rates, memory and what follows from them.
+  local changing='[a-z_.]*(seconds|per_second|mfu|tflops|idle_share)|memory[a-z_.]*|mfu[a-z_]*'
+  changing+='|allocations|resident_bytes|checkpoint_bytes|wall_time|slowest_[a-z]*'
+  sed -E 's/"('"$changing"')": ?(\[[^]]*\]|\{[^}]*\}|[^,}]*),? ?//g' \
     "$run/metrics.jsonl" >"$folder/metrics"
   "$program" inspect "$run" --tensors >"$folder/tensors" 2>&1 || return 1
   # The deck's own text and the times of the checkpoint may differ.
