@@ -192,7 +192,6 @@ double Screen::ending(const Candidate& c, const LayerCosts& costs, const LayerCo
                                                 rank.expert_parameters * sent));
   } else {
     const int copies = replicas / c.shard;
-    hidden = 0;
     if (copies > 1)
       reduce = group_seconds("copies", c, copies,
                              2 * ring_share(copies) * rank.parameters / c.shard * sent);
