@@ -94,17 +94,20 @@ TEST(Regex, HasOurUnicode) {
   EXPECT_TRUE(matches("\\u4e00", "\u4E00"));
 }
 
-// The cuts are those of Oniguruma, which the `tokenizers` library has.
-TEST(Regex, HasClassesScriptsAndIntervalsOfOniguruma) {
+using Texts = std::vector<std::string>;
+
+// What a pattern cuts out of a text.
+Texts pieces(const std::string& regex, const std::string& text) {
   const Json none;
   const std::string source = "test";
-  const auto pieces = [&](const std::string& regex, const std::string& text) {
-    std::vector<std::string> found;
-    for (const Range& range : cuts(*make_regex(regex, ConfigNode(none, source)), text))
-      found.push_back(text.substr(range.begin, range.size()));
-    return found;
-  };
-  using Texts = std::vector<std::string>;
+  Texts found;
+  for (const Range& range : cuts(*make_regex(regex, ConfigNode(none, source)), text))
+    found.push_back(text.substr(range.begin, range.size()));
+  return found;
+}
+
+// The cuts are those of Oniguruma, which the `tokenizers` library has.
+TEST(Regex, HasClassesScriptsAndIntervalsOfOniguruma) {
   EXPECT_EQ(pieces(" ?[^(\\s|[.,!?\u2026\uFF0C])]+", "a(b, c! \uFF0Cd|e"),
             (Texts{"a", "b", " c", "d", "e"}));
   EXPECT_EQ(pieces("[a-z&&[^b]]+", "abcab"), (Texts{"a", "ca"}));
@@ -124,15 +127,6 @@ TEST(Regex, HasClassesScriptsAndIntervalsOfOniguruma) {
 }
 
 TEST(Regex, HasLineEndsClustersAndReferencesOfOniguruma) {
-  const Json none;
-  const std::string source = "test";
-  const auto pieces = [&](const std::string& regex, const std::string& text) {
-    std::vector<std::string> found;
-    for (const Range& range : cuts(*make_regex(regex, ConfigNode(none, source)), text))
-      found.push_back(text.substr(range.begin, range.size()));
-    return found;
-  };
-  using Texts = std::vector<std::string>;
   EXPECT_EQ(pieces("\\h+", "aFg1\uFF21 b"), (Texts{"aF", "1", "b"}));
   EXPECT_EQ(pieces("(?i:\\H)", "a\u017FF"), (Texts{"\u017F"}));
   EXPECT_EQ(pieces("[[\\d]-\\h]", "a-1gG_x"), (Texts{"a", "-", "1"}));
