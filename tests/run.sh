@@ -14,7 +14,7 @@
 #   nccl      every mesh of up to 8 ranks by the emulated NCCL, and more of its tests: half an
 #             hour, and not part of all
 #   TRIREME_TEST_JOBS=<n>      half cores for tests (default: twice the cores)
-#   TRIREME_FUZZ_SECONDS=<n>   for each parser that is fuzzed (default: 20)
+#   TRIREME_FUZZ_SECONDS=<n>   for each parser that is fuzzed (default: 16)
 # Fails if any part fails; the last lines say how each went.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 70
@@ -98,7 +98,7 @@ trains_on_cpus() {
 # kept in build/fuzz/found, and new inputs in build/fuzz/corpus for the next time.
 test_fuzz() {
   heading "fuzzing"
-  local seconds=${TRIREME_FUZZ_SECONDS:-20} status=0
+  local seconds=${TRIREME_FUZZ_SECONDS:-16} status=0
   cmake/setup.sh fuzz fuzzers || status=$?
   if [ $status -eq 77 ]; then
     report "fuzzing" 0 "left out: no clang"
