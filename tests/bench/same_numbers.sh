@@ -68,8 +68,8 @@ numbers() {
     return 1
   }
   # Without times, rates, memory and what follows from them.
-  local changing='[a-z_.]*(seconds|per_second|mfu|tflops|idle_share)|memory[a-z_.]*|mfu[a-z_]*'
-  changing+='|allocations|resident_bytes|checkpoint_bytes|wall_time|slowest_[a-z]*'
+  local changing='[a-z_. ]*(seconds|per_second|mfu|tflops)|memory[a-z_.]*|mfu[a-z_]*'
+  changing+='|allocations|resident_bytes|checkpoint_bytes|wall_time|(slowest|idle)_[a-z_]*'
   sed -E 's/"('"$changing"')": ?(\[[^]]*\]|\{[^}]*\}|[^,}]*),? ?//g' \
     "$run/metrics.jsonl" >"$folder/metrics"
   "$program" inspect "$run" --tensors >"$folder/tensors" 2>&1 || return 1
