@@ -220,7 +220,6 @@ void expect_early_in(ScheduleKind kind, bool tied) {
 }
 
 TEST(ReplicaSums, BeginBeforeBackwardEnds) {
-  if (test::world().size() > 4) GTEST_SKIP() << "on 2 and 4 ranks";
   using enum ScheduleKind;
   for (const bool tied : {false, true}) {
     if (test::world().size() == 2) {
