@@ -3,7 +3,9 @@
 #include "kernels/gemm/amx_tile.hpp"
 
 #include <algorithm>
+#include <utility>
 
+#include "base/split.hpp"
 #include "kernels/gemm/bf16_product.hpp"
 #include "kernels/gemm/bf16_sums.hpp"
 #include "kernels/gemm/bf16_transpose.hpp"
@@ -48,18 +50,39 @@ struct alignas(64) TileShapes {
   std::uint8_t lines[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-// Sums of up to 2 x 2 tiles, to `sums`, 32 a line. Tiles 0 to 3 hold sums, 4 and 5
-// op(A), 6 and 7 op(B).
+// The columns of a register of sums that exist.
+inline __mmask16 first_columns(std::int64_t count) {
+  return static_cast<__mmask16>(count >= sums_lanes ? 0xffffu : (1u << count) - 1u);
+}
+
+// Rows of what is done, up to `end`, to their place.
+TRIREME_BF16_TARGET inline void finish_rows(AmxSums& sums, std::int64_t end) {
+  const __mmask16 low = first_columns(sums.columns);
+  const __mmask16 high = first_columns(std::max<std::int64_t>(sums.columns - 16, 0));
+  for (; sums.row < end; ++sums.row) {
+    const float* from = sums.done + sums.row * amx_columns;
+    finish(_mm512_load_ps(from), sums.result, sums.row, 0, low);
+    if (high != 0)
+      finish(_mm512_load_ps(from + sums_lanes), sums.result, sums.row, sums_lanes, high);
+  }
+}
+
+// Sums of up to 2 x 2 tiles, to sums.next, 32 a line. Tiles 0 to 3 hold sums, 4 and 5
+// op(A), 6 and 7 op(B). Meanwhile what is done goes to its place, some rows at a time,
+// and the place of the next is asked for.
 template <bool two_rows, bool two_columns>
 TRIREME_AMX_TARGET void add_up(const std::uint32_t* a, const std::uint32_t* b,
-                               std::int64_t pairs, float* sums) {
+                               std::int64_t pairs, AmxSums& sums,
+                               const TileResult& result, std::int64_t rows,
+                               std::int64_t columns) {
   constexpr int line = amx_columns * sizeof(float);
-  float* const below = sums + panel_group * amx_columns;
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
   const std::int64_t group = pairs * panel_group;
+  const std::int64_t step = divide_up(amx_rows * tile_pairs, pairs);
+  std::int64_t row = 0;
   const std::uint32_t* const a_end = a + group;
   for (; a < a_end; a += tile_numbers, b += tile_numbers) {
     _tile_loadd(6, b, tile_bytes);
@@ -70,9 +93,14 @@ TRIREME_AMX_TARGET void add_up(const std::uint32_t* a, const std::uint32_t* b,
     if constexpr (two_columns) _tile_dpbf16ps(1, 4, 7);
     if constexpr (two_rows) _tile_dpbf16ps(2, 5, 6);
     if constexpr (two_rows && two_columns) _tile_dpbf16ps(3, 5, 7);
+    finish_rows(sums, std::min(sums.rows, sums.row + step));
+    prefetch(result, row, std::min(rows, row + step), columns);
+    row += step;
   }
-  _tile_stored(0, sums, line);
-  if constexpr (two_columns) _tile_stored(1, sums + panel_group, line);
+  finish_rows(sums, sums.rows);
+  float *const to = sums.next, *const below = to + panel_group * amx_columns;
+  _tile_stored(0, to, line);
+  if constexpr (two_columns) _tile_stored(1, to + panel_group, line);
   if constexpr (two_rows) _tile_stored(2, below, line);
   if constexpr (two_rows && two_columns) _tile_stored(3, below + panel_group, line);
 }
@@ -114,18 +142,6 @@ TRIREME_BF16_TARGET void turn_lines(const PanelSource& from, std::uint32_t* to) 
   }
 }
 
-TRIREME_BF16_TARGET void finish_lines(const float* sums, std::int64_t rows,
-                                      std::int64_t columns, const TileResult& result) {
-  for (std::int64_t row = 0; row < rows; ++row)
-    for (std::int64_t column = 0; column < columns; column += sums_lanes) {
-      const std::int64_t left = columns - column;
-      const auto mask =
-          static_cast<__mmask16>(left >= sums_lanes ? 0xffffu : (1u << left) - 1u);
-      finish(_mm512_load_ps(sums + row * amx_columns + column), result, row, column,
-             mask);
-    }
-}
-
 }  // namespace
 
 bool has_amx() {
@@ -146,19 +162,20 @@ void pack_tiles(const PanelSource& from, PanelPlace to) {
 }
 
 void multiply_amx_tile(const std::uint32_t* a, const std::uint32_t* b, std::int64_t pairs,
-                       std::int64_t rows, std::int64_t columns,
-                       const TileResult& result) {
-  alignas(64) float sums[amx_rows * amx_columns];
-  prefetch(result, rows, columns);
+                       std::int64_t rows, std::int64_t columns, const TileResult& result,
+                       AmxSums& sums) {
   const bool two_rows = rows > panel_group, two_columns = columns > panel_group;
-  if (two_rows)
-    two_columns ? add_up<true, true>(a, b, pairs, sums)
-                : add_up<true, false>(a, b, pairs, sums);
-  else
-    two_columns ? add_up<false, true>(a, b, pairs, sums)
-                : add_up<false, false>(a, b, pairs, sums);
-  finish_lines(sums, rows, columns, result);
+  const auto add = two_rows ? (two_columns ? add_up<true, true> : add_up<true, false>)
+                            : (two_columns ? add_up<false, true> : add_up<false, false>);
+  add(a, b, pairs, sums, result, rows, columns);
+  std::swap(sums.done, sums.next);
+  sums.result = result;
+  sums.rows = rows;
+  sums.columns = columns;
+  sums.row = 0;
 }
+
+void finish_amx_tiles(AmxSums& sums) { finish_rows(sums, sums.rows); }
 
 #else
 bool has_amx() { return false; }
@@ -166,7 +183,8 @@ void configure_amx_tiles() {}
 void release_amx_tiles() {}
 void pack_tiles(const PanelSource&, PanelPlace) {}
 void multiply_amx_tile(const std::uint32_t*, const std::uint32_t*, std::int64_t,
-                       std::int64_t, std::int64_t, const TileResult&) {}
+                       std::int64_t, std::int64_t, const TileResult&, AmxSums&) {}
+void finish_amx_tiles(AmxSums&) {}
 #endif
 
 }  // namespace trireme::kernels

@@ -26,11 +26,23 @@ void release_amx_tiles();
 // of the last tile is written: what does not exist is 0.
 void pack_tiles(const PanelSource& from, PanelPlace to);
 
+// A thread's sums: those of the tile before wait for the next one, beside whose products
+// they go to their place.
+struct AmxSums {
+  alignas(64) float memory[2][amx_rows * amx_columns];
+  float *done = memory[0], *next = memory[1];
+  TileResult result;                   // of `done`
+  std::int64_t rows = 0, columns = 0;  // of it
+  std::int64_t row = 0;                // the first that is not in its place yet
+};
+
 // As multiply_tile(), of up to amx_rows x amx_columns: a is packed by pack_tiles(), b by
 // pack_group(), both in groups of 16 lines, one after another; pairs is a multiple of 16.
 // Subnormal numbers count as 0. Only between configure_amx_tiles() and
-// release_amx_tiles().
+// release_amx_tiles(). The result is written by the next call or by finish_amx_tiles().
 void multiply_amx_tile(const std::uint32_t* a, const std::uint32_t* b, std::int64_t pairs,
-                       std::int64_t rows, std::int64_t columns, const TileResult& result);
+                       std::int64_t rows, std::int64_t columns, const TileResult& result,
+                       AmxSums& sums);
+void finish_amx_tiles(AmxSums& sums);
 
 }  // namespace trireme::kernels

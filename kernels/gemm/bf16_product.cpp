@@ -45,16 +45,14 @@ struct VectorTile {
     return {low, low + panel_group / 2, divide_up(width, panel_group) * panel_group};
   }
   static constexpr auto multiply = multiply_tile;
-  static void begin() {}
-  static void end() {}
 };
 
-// AMX: two by two tiles of 16 lines each.
+// AMX: two by two tiles of 16 lines each. One thread's.
 struct MatrixTile {
   static constexpr std::int64_t rows = amx_rows, columns = amx_columns;
   static constexpr std::int64_t pair_unit = 16;
   static constexpr std::int64_t most_depth = 1024;
-  static constexpr std::int64_t right_elements = 1 << 18;
+  static constexpr std::int64_t right_elements = 1 << 19;
   static constexpr auto pack_left = pack_tiles;
   static PanelPlace left(std::uint32_t* to, std::int64_t line, std::int64_t pairs) {
     std::uint32_t* const low = to + line * pairs;
@@ -64,9 +62,16 @@ struct MatrixTile {
                           std::int64_t pairs) {
     return left(to, line, pairs);
   }
-  static constexpr auto multiply = multiply_amx_tile;
-  static void begin() { configure_amx_tiles(); }
-  static void end() { release_amx_tiles(); }
+  MatrixTile() { configure_amx_tiles(); }
+  ~MatrixTile() {
+    finish_amx_tiles(sums);
+    release_amx_tiles();
+  }
+  void multiply(const std::uint32_t* a, const std::uint32_t* b, std::int64_t pairs,
+                std::int64_t lines, std::int64_t width, const TileResult& result) {
+    multiply_amx_tile(a, b, pairs, lines, width, result, sums);
+  }
+  AmxSums sums;
 };
 
 static_assert(panel_group == 2 * tile_rows && tile_columns % panel_group == 0);
@@ -111,7 +116,8 @@ struct Packed {
   void pack_left(Range rows, Range depths) const;
   void pack_right(Range columns, Range depth, std::uint32_t* to) const;
   void multiply(Range rows, Range block_rows, Range depth, Range columns,
-                const std::uint32_t* packed_left, const std::uint32_t* packed) const;
+                const std::uint32_t* packed_left, const std::uint32_t* packed,
+                Tile& tile) const;
   TileResult result(std::int64_t row, std::int64_t row_of_block, std::int64_t column,
                     Range depth) const;
   bool sums_are_kept() const { return c.dtype() != DType::f32 && k_part < k; }
@@ -220,17 +226,17 @@ TileResult Packed<Tile>::result(std::int64_t row, std::int64_t row_of_block,
 
 template <class Tile>
 void Packed<Tile>::multiply(Range rows, Range block_rows, Range depth, Range block,
-                            const std::uint32_t* packed_left,
-                            const std::uint32_t* packed) const {
+                            const std::uint32_t* packed_left, const std::uint32_t* packed,
+                            Tile& tile) const {
   const std::int64_t pairs = pairs_of(depth.count());
   for (std::int64_t row = rows.begin; row < rows.end; row += Tile::rows) {
     const std::int64_t of_block = row - block_rows.begin;
     const std::uint32_t* from = packed;
     for (std::int64_t at = block.begin; at < block.end; at += Tile::columns) {
       const std::int64_t width = std::min(Tile::columns, block.end - at);
-      Tile::multiply(packed_left + of_block * pairs, from, pairs,
-                     std::min(Tile::rows, rows.end - row), width,
-                     result(row, of_block, at, depth));
+      tile.multiply(packed_left + of_block * pairs, from, pairs,
+                    std::min(Tile::rows, rows.end - row), width,
+                    result(row, of_block, at, depth));
       from += divide_up(width, panel_group) * panel_group * pairs;
     }
   }
@@ -253,7 +259,7 @@ void Packed<Tile>::run_block(Range rows, Range depths) {
     const std::int64_t end = std::min(n, columns_of.end * Tile::columns);
     const std::int64_t begin = columns_of.begin * Tile::columns;
     const std::int64_t step = even_part(end - begin, columns, Tile::columns);
-    Tile::begin();
+    Tile tile;
     for (std::int64_t k_at = depths.begin; k_at < depths.end; k_at += k_part) {
       const Range depth{k_at, std::min(depths.end, k_at + k_part)};
       const std::uint32_t* const packed_left =
@@ -261,10 +267,9 @@ void Packed<Tile>::run_block(Range rows, Range depths) {
       for (std::int64_t at = begin; at < end; at += step) {
         const Range block{at, std::min(end, at + step)};
         pack_right(block, depth, packed);
-        multiply(mine, rows, depth, block, packed_left, packed);
+        multiply(mine, rows, depth, block, packed_left, packed, tile);
       }
     }
-    Tile::end();
   };
   run_chunks("gemm.bf16", column_parts * row_parts, ChunkBody(share));
 }

@@ -36,11 +36,12 @@ TRIREME_BF16_TARGET inline void finish(__m512 sum, const TileResult& to, std::in
   _mm256_mask_storeu_epi16(c, mask, bits);
 }
 
-// C is asked for before the sums are made: it comes from memory meanwhile.
-TRIREME_BF16_TARGET inline void prefetch(const TileResult& to, std::int64_t rows,
-                                         std::int64_t columns) {
+// Rows [begin, end) of C are asked for before the sums are made: they come from memory
+// meanwhile.
+TRIREME_BF16_TARGET inline void prefetch(const TileResult& to, std::int64_t begin,
+                                         std::int64_t end, std::int64_t columns) {
   const auto element = static_cast<std::int64_t>(size_of(to.dtype));
-  for (std::int64_t row = 0; row < rows; ++row) {
+  for (std::int64_t row = begin; row < end; ++row) {
     const char* line = static_cast<const char*>(to.c) + row * to.stride * element;
     for (std::int64_t at = 0; at < columns * element; at += 64)
       __builtin_prefetch(line + at, 1);

@@ -15,7 +15,7 @@ template <int registers>
 TRIREME_BF16_TARGET void tile(const std::uint32_t* a, const std::uint32_t* b,
                               std::int64_t pairs, std::int64_t rows, std::int64_t columns,
                               const TileResult& to) {
-  prefetch(to, rows, columns);
+  prefetch(to, 0, rows, columns);
   __m512 sums[tile_rows][registers];
 #pragma GCC unroll 8
   for (int row = 0; row < tile_rows; ++row)
