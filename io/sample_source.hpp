@@ -136,6 +136,7 @@ struct SourceConfig {
   LossOn loss_on = LossOn::automatic;
   std::string chat_template = {}, template_date = {};
   InfillingConfig infilling = {};
+  int threads = 1;  // that texts are tokenized by; the tokens are the same for any number
 };
 
 // A missing token. As a target it is not counted in the loss.

@@ -108,39 +108,40 @@ class Progress {
   std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
 };
 
-void make_part(const Job& job, const text::TokenizePart& part, const Directory& folder,
-               int threads, Progress& progress) {
-  text::PartWriter out(folder, part.name(), part.key, job.dtype, job.info.end_token);
-  text::ParallelEncoder encoder(
-      job.tokenizer, threads,
-      [&](const std::vector<std::int32_t>& ids, std::int64_t text_bytes) {
-        out.add(ids, text_bytes);
-        progress.add(text_bytes, std::ssize(ids) + 1);
-      });
-  for (const std::string& file : part.files)
-    text::read_documents(file, job.field, [&](text::Document document) {
-      encoder.add(std::move(document));
-    });
-  encoder.finish();
-  out.close();
-}
-
-// This rank's parts. Those that an earlier job made are kept; how many those are.
+// This rank's parts. Those that an earlier job made are kept; how many those are. All
+// threads encode documents of any part, and each part is written in its turn.
 std::int64_t make_parts(const Job& job, const text::TokenizePlan& plan,
                         const comm::World& world, int threads) {
   const Directory folder = Directory(parent_of(job.path)).open(job.parts_name);
   const std::vector<int> ranks = plan.ranks(world.size());
   Progress progress(plan.parts.size());
+  std::optional<text::PartWriter> out;  // of the part whose turn it is
+  text::ParallelEncoder encoder(
+      job.tokenizer, threads,
+      [&](const std::vector<std::int32_t>& ids, std::int64_t text_bytes) {
+        out->add(ids, text_bytes);
+        progress.add(text_bytes, std::ssize(ids) + 1);
+      });
   std::int64_t kept = 0;
   for (std::size_t i = 0; i < plan.parts.size(); ++i) {
     if (ranks[i] != world.rank()) continue;
     const text::TokenizePart& part = plan.parts[i];
-    if (text::find_part(folder, part.name(), part.key, job.dtype))
+    if (text::find_part(folder, part.name(), part.key, job.dtype)) {
       ++kept;
-    else
-      make_part(job, part, folder, threads, progress);
-    progress.part_done();
+      progress.part_done();
+      continue;
+    }
+    encoder.in_turn([&, &part = part] {
+      out.emplace(folder, part.name(), part.key, job.dtype, job.info.end_token);
+    });
+    for (const std::string& file : part.files) encoder.add_file(file, job.field);
+    encoder.in_turn([&] {
+      out->close();
+      out.reset();
+      progress.part_done();
+    });
   }
+  encoder.finish();
   return kept;
 }
 

@@ -3,10 +3,13 @@
 #include "data/chat_files.hpp"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "text/byte_source.hpp"
 #include "text/corpus.hpp"
+#include "text/ordered_work.hpp"
 
 namespace trireme::data {
 
@@ -18,21 +21,35 @@ const io::FileTokens& file_of(std::span<const io::FileTokens> files, std::int64_
 void read_chat_files(const io::SourceConfig& config, const text::Tokenizer& tokenizer,
                      std::int32_t end_token, std::string_view source,
                      const std::function<void(const std::string&)>& open,
-                     const std::function<void(const ChatEncoder&, const std::string& line,
-                                              const std::string& place)>& take) {
+                     const EncodeLine& encode) {
   const auto chat =
       open_chat_template(tokenizer.folder(), config.chat_template, config.template_date);
   const ChatEncoder encoder(tokenizer, chat ? &*chat : nullptr, config.loss_on,
                             end_token);
-  for (const std::string& name : text::corpus_files(config.paths)) {
-    require(name != "-", Status::bad_content,
-            "data.source = \"{}\" reads files; name one instead of \"-\"", source);
-    open(name);
+  const std::vector<std::string> names = text::corpus_files(config.paths);
+  require(std::ranges::count(names, "-") == 0, Status::bad_content,
+          "data.source = \"{}\" reads files; name one instead of \"-\"", source);
+  text::OrderedWork work(config.threads);
+  const auto read = [&](const std::string& name) {
     text::LineInput lines(text::open_bytes(name));
-    while (const auto line = lines.next())
-      if (line->find_first_not_of(" \t\r") != line->npos)
-        take(encoder, *line, lines.place());
+    while (auto line = lines.next()) {
+      if (line->find_first_not_of(" \t\r") == line->npos) continue;
+      const std::size_t bytes = line->size();
+      work.add(bytes, [&, own = std::move(*line), place = lines.place()](std::size_t) {
+        return encode(encoder, own, place);
+      });
+    }
+  };
+  for (const std::string& name : names) {
+    work.add(name.size(), [&](std::size_t) { return [&] { open(name); }; });
+    try {
+      read(name);
+    } catch (...) {
+      work.finish();  // what is wrong in a line before is told first
+      throw;
+    }
   }
+  work.finish();
 }
 
 }  // namespace trireme::data

@@ -3,6 +3,8 @@
 #include "data/chat_source.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "data/chat_files.hpp"
@@ -98,8 +100,11 @@ class ChatSource final : public io::SampleSource {
           chats.files.push_back({path, std::ssize(chats.ids)});
         },
         [&](const ChatEncoder& encoder, const std::string& line,
-            const std::string& place) {
-          add(encoder.encode(parse_chat_line(line, place), place), chats);
+            const std::string& place) -> std::function<void()> {
+          return [this, &chats,
+                  chat = encoder.encode(parse_chat_line(line, place), place)]() mutable {
+            add(std::move(chat), chats);
+          };
         });
     chats.tokens = std::ssize(chats.ids);
     chats.counts[learned] = std::ranges::count(chats.learned, 1);

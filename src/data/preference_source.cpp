@@ -3,6 +3,7 @@
 #include "data/preference_source.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -114,10 +115,12 @@ class PreferenceSource final : public io::SampleSource {
           answers.files.push_back({path, std::ssize(answers.ids)});
         },
         [&](const ChatEncoder& encoder, const std::string& line,
-            const std::string& place) {
+            const std::string& place) -> std::function<void()> {
           const auto pair = parse_preference_line(line, place);
-          add(encoder.encode(pair[0], place), encoder.encode(pair[1], place), place,
-              answers);
+          return [this, &answers, place, preferred = encoder.encode(pair[0], place),
+                  other = encoder.encode(pair[1], place)]() mutable {
+            add(std::move(preferred), std::move(other), place, answers);
+          };
         });
     answers.tokens = std::ssize(answers.ids);
     answers.counts[learned] = std::ranges::count(answers.learned, 1);

@@ -38,23 +38,24 @@ class TextSource final : public io::TokenStream {
                                    std::int32_t end_token) {
     io::TextTokens texts;
     std::int64_t bytes = 0;
-    for (const std::string& name : text::corpus_files(config.paths)) {
-      require(name != "-", Status::bad_content,
-              "data.source = \"text\" reads files; name one instead of \"-\"");
-      texts.files.push_back({name, std::ssize(texts.ids)});
-      // One thread: for large corpora there is `trireme tokenize`.
-      text::ParallelEncoder encoder(
-          tokenizer, 1,
-          [&](const std::vector<std::int32_t>& ids, std::int64_t text_bytes) {
-            bytes += text_bytes;
-            texts.ids.insert(texts.ids.end(), ids.begin(), ids.end());
-            texts.ids.push_back(end_token);
-            texts.ends.push_back(std::ssize(texts.ids));
-          });
-      text::read_documents(
-          name, {}, [&](text::Document document) { encoder.add(std::move(document)); });
-      encoder.finish();
+    const std::vector<std::string> names = text::corpus_files(config.paths);
+    require(std::ranges::count(names, "-") == 0, Status::bad_content,
+            "data.source = \"text\" reads files; name one instead of \"-\"");
+    text::ParallelEncoder encoder(
+        tokenizer, config.threads,
+        [&](const std::vector<std::int32_t>& ids, std::int64_t text_bytes) {
+          bytes += text_bytes;
+          texts.ids.insert(texts.ids.end(), ids.begin(), ids.end());
+          texts.ids.push_back(end_token);
+          texts.ends.push_back(std::ssize(texts.ids));
+        });
+    for (const std::string& name : names) {
+      encoder.in_turn([&, &name = name] {
+        texts.files.push_back({name, std::ssize(texts.ids)});
+      });
+      encoder.add_file(name, {});
     }
+    encoder.finish();
     texts.tokens = std::ssize(texts.ids);
     texts.counts = {bytes};
     return texts;

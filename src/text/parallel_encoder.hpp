@@ -2,18 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "text/corpus.hpp"
+#include "text/ordered_work.hpp"
 #include "text/tokenizer.hpp"
 #include "text/workspace.hpp"
 
@@ -29,14 +28,18 @@ class ParallelEncoder {
   // take() gets the tokens of each document that is not empty on the caller's thread. The
   // tokenizer outlives this object.
   ParallelEncoder(const Tokenizer& tokenizer, int threads, Take take);
-  ParallelEncoder(const ParallelEncoder&) = delete;
-  ParallelEncoder& operator=(const ParallelEncoder&) = delete;
-  ~ParallelEncoder();
 
   // Encodes when enough text has come together. Throws what encode() and
   // Document::text() do, of the first document where one of them does, after take() got
-  // those before it; nothing can be added then.
+  // those before it; nothing can be added then, and finish() does nothing.
   void add(Document document);
+  // Runs `turn` on the caller's thread, behind the take() of all documents added before
+  // and before that of those added later: to say where documents belong that are taken
+  // from then on. It may throw as take() may.
+  void in_turn(std::function<void()> turn);
+  // Adds the documents of a file (see read_documents). What cannot be read is thrown
+  // behind all that was added before it, so that the first error is the one that is told.
+  void add_file(const std::string& path, const std::optional<std::string>& field);
   // The rest.
   void finish();
 
@@ -47,31 +50,26 @@ class ParallelEncoder {
       std::vector<std::int32_t> ids;
       std::int64_t text_bytes = 0;
     };
+    struct Turn {
+      std::size_t before = 0;  // this document
+      std::function<void()> run;
+    };
     std::vector<Document> documents;
+    std::vector<Turn> turns;
     std::size_t bytes = 0;
     std::vector<Result> results;  // of the documents before the first that throws
     std::exception_ptr error;     // what that one throws
-    bool done = false;            // under mutex_
   };
 
   void encode(Batch& batch, Workspace& workspace) const;
-  void run(Workspace& workspace);
   void hand_over();
-  // Takes batches that are done, in their order, and waits for the first as long as more
-  // than `most` are under way.
-  void take_done(std::size_t most);
   void take(const Batch& batch) const;
 
   const Tokenizer& tokenizer_;
   Take take_;
   std::vector<Workspace> workspaces_;
-  Batch open_;  // is being filled
-  std::mutex mutex_;
-  std::condition_variable more_, done_;
-  std::deque<std::unique_ptr<Batch>> under_way_;  // under mutex_
-  std::size_t next_ = 0;                          // of them that nobody encodes yet
-  bool stopping_ = false;
-  std::vector<std::thread> threads_;
+  std::shared_ptr<Batch> open_;  // is being filled
+  OrderedWork work_;
 };
 
 }  // namespace trireme::text

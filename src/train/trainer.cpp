@@ -12,6 +12,7 @@
 #include "io/deck_schema.hpp"
 #include "io/files.hpp"
 #include "io/shared_source.hpp"
+#include "kernels/runtime/runtime.hpp"
 
 namespace trireme::train {
 namespace {
@@ -118,8 +119,10 @@ std::unique_ptr<io::SampleSource> Trainer::open(const io::SourceConfig& config,
   // known from outside.
   const bool any_time = io::reads_whole_files(config);
   if (any_time) watchdog_.pause();
+  io::SourceConfig own = config;
+  own.threads = kernels::threads();
   auto source = io::open_shared(
-      world_, config, [](const io::SourceConfig& one) { return data::open_source(one); },
+      world_, own, [](const io::SourceConfig& one) { return data::open_source(one); },
       {.index = config_.run.directory + "/" + index,
        .reads = route.reads(),
        .gets_on = [this, any_time] {

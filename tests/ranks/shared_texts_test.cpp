@@ -105,7 +105,8 @@ void expect_shared(const Texts& texts, SourceKind kind, Packing packing, bool re
   SCOPED_TRACE(format("{}, packing {}, reads {}", io::name_of(kind),
                       static_cast<int>(packing), reads));
   const int rank = world().rank();
-  const auto config = texts.config(kind, packing, rank == 0);
+  auto config = texts.config(kind, packing, rank == 0);
+  config.threads = 3;  // and one below, which makes the same
   const auto shared = io::open_shared(
       world(), config, [](const io::SourceConfig& c) { return data::open_source(c); },
       {.index = "", .reads = reads || rank == 0});

@@ -118,6 +118,41 @@ check "damaged parts are made again" same "$work/one.h5" "$work/parts.h5"
 refuses_parts() { [ "$(grep -c 'already' "$work/out")" = 0 ]; }
 check "and not kept" refuses_parts
 
+# Texts of a part each, encoded at once by threads; the second takes longest.
+mkdir "$work/texts"
+for i in 1 2 3 4 5 6; do
+  seq $((i * 1000)) $((i == 2 ? 400000 : i * 1000 + 15000)) | sed 's/$/ lines of words/' >"$work/texts/$i.txt"
+done
+: >"$work/texts/0.txt"
+tokenize_texts() { # RANKS OUT THREADS
+  run "$1" tokenize "$work/texts" --tokenizer "$tokenizer" -o "$2" --end-token '<|end|>' --threads "$3"
+}
+tokenize_texts 1 "$work/texts.h5" 1
+check "a text a part" says "6 documents"
+for threads in 2 3; do
+  tokenize_texts 1 "$work/again.h5" $threads
+  check "the same bytes by $threads threads" same "$work/texts.h5" "$work/again.h5"
+done
+tokenize_texts 2 "$work/again.h5" 2
+check "the same bytes by two ranks of two threads" same "$work/texts.h5" "$work/again.h5"
+cp "$work/texts/5.txt" "$work/whole"
+printf '\377' >>"$work/texts/5.txt"
+for threads in 1 3; do
+  rm -rf "$work/cut.h5.parts"
+  tokenize_texts 1 "$work/cut.h5" $threads
+  check "a binary file with $threads threads" expect 65 "5.txt: byte"
+  check "parts before it are left, and no other file" [ "$(ls "$work/cut.h5.parts" | wc -l)" = 4 ]
+done
+kept=$(ls "$work/cut.h5.parts" | grep -c '^part-[0-9a-f]*$')
+cp "$work/whole" "$work/texts/5.txt"
+tokenize_texts 1 "$work/cut.h5" 2
+check "they are not made again" says "$kept of 6 parts were there already"
+check "nor are their bytes others" same "$work/texts.h5" "$work/cut.h5"
+printf '{"text":1}\n' >"$work/texts/3.jsonl"
+printf '\377' >"$work/texts/4.txt"
+tokenize_texts 1 "$work/cut.h5" 3
+check "of two errors the first is told" expect 65 "3.jsonl:1"
+
 # Other formats, read in place.
 tokenize_many 2 "$work/pair" --format megatron
 check "Megatron's format" [ -s "$work/pair.bin" -a -s "$work/pair.idx" ]

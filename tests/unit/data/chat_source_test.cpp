@@ -60,6 +60,7 @@ class ChatSourceTest : public testing::Test {
     config.tokenizer = folder_.string();
     config.loss_on = loss_on;
     config.packing = packing;
+    config.threads = threads_;
     return data::open_source(config);
   }
 
@@ -116,6 +117,7 @@ class ChatSourceTest : public testing::Test {
   }
 
   fs::path folder_;
+  int threads_ = 1;
 };
 
 const std::string dialogue =
@@ -172,6 +174,33 @@ TEST_F(ChatSourceTest, WhatCannotBeToldIsRefusedWithItsLine) {
   fs::remove(folder_ / "chat_template.jinja");
   expect_refused(talk, "data.chat_template");
   EXPECT_EQ(first(R"({"text": "hello"})"), "h[ello$]|__________________");
+}
+
+// Lines, their marks and the first error are those of one thread.
+TEST_F(ChatSourceTest, ThreadsChangeNothing) {
+  const auto letter = [](int i) {
+    return std::string(1 + i % 5, static_cast<char>('a' + i % 26));
+  };
+  std::string talks, both;
+  for (int i = 0; i < 300; ++i) {
+    talks += R"({"messages": [{"role": "user", "content": ")" + letter(i) +
+             R"("}, {"role": "assistant", "content": ")" + letter(i + 3) + "\"}]}\n";
+    both += R"({"prompt": ")" + letter(i) + R"(", "chosen": ")" + letter(i + 1) +
+            R"(", "rejected": ")" + letter(i + 2) + "\"}\n";
+  }
+  const auto all = [&] {
+    std::string text;
+    const auto chats = open(talks, 23, io::LossOn::assistant, io::Packing::best_fit);
+    for (std::int64_t i = 0; i < chats->samples(); ++i) text += shown(*chats, i, 23);
+    const auto answers = pairs(both, 23);
+    for (std::int64_t i = 0; i < answers->samples(); ++i) text += shown(*answers, i, 23);
+    return text + chats->describe() + answers->describe();
+  };
+  const std::string alone = all();
+  threads_ = 4;
+  EXPECT_EQ(all(), alone);
+  const std::string message = refusal(talks + "[1]\n" + talks + "[2]\n\xff\n");
+  EXPECT_NE(message.find("chat.jsonl:301: "), std::string::npos) << message;
 }
 
 TEST_F(ChatSourceTest, BrokenLinesAreOneMessage) {

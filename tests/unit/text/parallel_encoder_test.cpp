@@ -6,6 +6,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -75,6 +76,78 @@ TEST_P(ParallelEncoderTest, ThrowsWhatTheFirstBrokenDocumentThrows) {
   }
   EXPECT_EQ(what.find("place 300"), 0U) << what;
   EXPECT_EQ(taken_.size(), before);
+}
+
+TEST_P(ParallelEncoderTest, TurnsComeBetweenTheirDocuments) {
+  std::vector<std::pair<int, std::vector<std::int32_t>>> expected, got;
+  int part = -1;
+  ParallelEncoder encoder(tokenizer_, GetParam(), [&](const auto& ids, std::int64_t) {
+    got.push_back({part, ids});
+  });
+  encoder.in_turn([&] { part = 0; });
+  for (std::size_t i = 0; i < 400; ++i) {
+    encoder.add(document_of(i));
+    if (!text_of(i).empty())
+      expected.push_back({static_cast<int>(i / 7), tokenizer_.encode(text_of(i), false)});
+    if (i % 7 == 6) encoder.in_turn([&] { ++part; });
+  }
+  encoder.finish();
+  EXPECT_EQ(got, expected);
+  encoder.in_turn([&] { part = 1000; });
+  encoder.finish();
+  EXPECT_EQ(part, 1000);
+}
+
+// Parts before the error are whole, and none behind it begins.
+TEST_P(ParallelEncoderTest, NoTurnComesBehindAnError) {
+  std::vector<int> turns;
+  const auto add_part = [&](int part, std::size_t documents) {
+    encoder_.in_turn([&, part] { turns.push_back(part); });
+    for (std::size_t i = 0; i < documents; ++i) encoder_.add(document_of(i));
+  };
+  std::string what;
+  try {
+    add_part(0, 100);
+    add_part(1, 0);
+    add_part(2, 50);
+    encoder_.add({"{\"text\": 5}", "text", "place 2"});
+    for (int part = 3; part < 9; ++part) add_part(part, 100);
+    encoder_.finish();
+  } catch (const Error& error) {
+    what = error.what();
+  }
+  EXPECT_EQ(what.find("place 2"), 0U) << what;
+  EXPECT_EQ(turns, (std::vector<int>{0, 1, 2}));
+  encoder_.finish();
+  EXPECT_EQ(turns.size(), 3U);
+}
+
+TEST_P(ParallelEncoderTest, WhatATurnThrowsEndsIt) {
+  encoder_.add(document_of(5));
+  encoder_.in_turn([] { throw std::runtime_error("the disk is full"); });
+  encoder_.add(document_of(7));
+  EXPECT_THROW(encoder_.finish(), std::runtime_error);
+  EXPECT_EQ(taken_.size(), 1U);
+  encoder_.finish();
+  EXPECT_EQ(taken_.size(), 1U);
+}
+
+// Whatever the documents before a file that cannot be read become, is said first.
+TEST_P(ParallelEncoderTest, AFileThatCannotBeReadWaitsForItsTurn) {
+  const auto refusal = [&](std::size_t broken) -> std::string {
+    try {
+      for (std::size_t i = 0; i < 50; ++i)
+        encoder_.add(i == broken ? Document{"{", "text", "place 10"} : document_of(i));
+      encoder_.add_file("/nowhere/file.jsonl", {});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refusal(50).find("/nowhere/file.jsonl"), 0U);
+  const std::size_t all = taken_.size();
+  EXPECT_EQ(refusal(10).find("place 10"), 0U);
+  EXPECT_LT(taken_.size(), all + 10);
 }
 
 TEST_P(ParallelEncoderTest, MayBeLeftWithWorkUnderWay) {
