@@ -14,6 +14,7 @@
 
 #include "base/format.hpp"
 #include "base/number.hpp"
+#include "base/process_stat.hpp"
 #include "comm/rank_list.hpp"
 
 namespace trireme::comm {
@@ -43,11 +44,9 @@ std::string text_in(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// "123 (name) T ...": the state stands behind the last bracket.
-bool is_stopped(const std::string& stat) {
-  const auto bracket = stat.rfind(") ");
-  if (bracket == std::string::npos || bracket + 2 >= stat.size()) return false;
-  return stat[bracket + 2] == 'T' || stat[bracket + 2] == 't';
+bool is_stopped(pid_t process) {
+  const auto stat = process_stat(process);
+  return stat && (stat->state == 'T' || stat->state == 't');
 }
 
 std::string program_of(const fs::path& process) {
@@ -72,7 +71,7 @@ std::vector<JobProcess> processes_of_job() {
     std::string name = text_in(process / "comm");
     while (name.ends_with('\n')) name.pop_back();
     found.push_back({*names.rank, *number, name, program_of(process) == program,
-                     is_stopped(text_in(process / "stat"))});
+                     is_stopped(*number)});
   }
   return found;
 }

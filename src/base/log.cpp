@@ -11,13 +11,13 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
-#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
 
 #include "base/directory.hpp"
 #include "base/output.hpp"
+#include "base/process_stat.hpp"
 #include "base/system_reason.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
@@ -62,11 +62,8 @@ void write_to_file(std::string_view text) {
 // Whether the process that has started this one is waiting to be run. One that waits for
 // events has finished what it was woken for.
 bool starter_is_busy() {
-  std::ifstream file("/proc/" + std::to_string(::getppid()) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  const std::size_t name_end = text.rfind(") ");  // of the command, which may hold both
-  return name_end != std::string::npos && text.compare(name_end, 3, ") R") == 0;
+  const auto starter = process_stat(::getppid());
+  return starter && starter->state == 'R';
 }
 
 }  // namespace

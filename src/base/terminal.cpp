@@ -10,11 +10,10 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
 #include <string_view>
 
 #include "base/format.hpp"
-#include "base/number.hpp"
+#include "base/process_stat.hpp"
 #include "base/text.hpp"
 
 namespace trireme::terminal {
@@ -38,14 +37,7 @@ std::string output_of(pid_t process) {
 
 // 0 if it is not to be seen.
 pid_t parent_of(pid_t process) {
-  std::ifstream file(format("/proc/{}/stat", process));
-  std::string text;
-  std::getline(file, text);
-  const std::size_t name_end = text.rfind(") ");  // of the command, which may hold both
-  if (name_end == std::string::npos || name_end + 4 >= text.size()) return 0;
-  const std::string_view number = std::string_view(text).substr(
-      name_end + 4, text.find(' ', name_end + 4) - name_end - 4);
-  return parse_number<int>(number).value_or(0);
+  return process_stat(process).value_or(ProcessStat{}).parent;
 }
 
 // 0 if it has none.
