@@ -11,6 +11,7 @@
 
 #include "base/format.hpp"
 #include "base/number.hpp"
+#include "text/posix_sets.hpp"
 #include "text/tables/read_runs.hpp"
 #include "text/tables/tables.hpp"
 #include "text/unicode.hpp"
@@ -59,12 +60,8 @@ CharacterSet property_named(std::string_view name) {
     return [categories](char32_t code) { return is_in(code, categories); };
   if (const std::uint8_t script = script_named(name))
     return [script](char32_t code) { return script_table()[code] == script; };
+  if (CharacterSet set = other_property(plain_name(name))) return set;
   throw Refusal{format("\\p{{}} is no general category and no script", name)};
-}
-
-// Oniguruma's \h; PCRE2's is a blank.
-bool is_hexadecimal(char32_t code) {
-  return (code >= '0' && code <= '9') || ((code | 32) >= 'a' && (code | 32) <= 'f');
 }
 
 CharacterSet negated_if(bool negated, CharacterSet set) {
@@ -118,8 +115,9 @@ class ClassReader {
     std::vector<Span> spans;
     std::vector<CharacterSet> sets;
     while (!text_.empty() && !text_.starts_with(']') && !text_.starts_with("&&")) {
-      if (text_.starts_with("[:")) throw Refusal{"[:name:] is not supported"};
-      if (text_.starts_with('['))
+      if (text_.starts_with("[:"))
+        sets.push_back(posix());
+      else if (text_.starts_with('['))
         sets.push_back(read());
       else if (auto set = take_set(text_))
         sets.push_back(std::move(*set));
@@ -129,8 +127,27 @@ class ClassReader {
     return united(std::move(spans), std::move(sets));
   }
 
+  // [:alpha:] or [:^alpha:]. Where that is not what stands there, Oniguruma may take it
+  // for a class.
+  CharacterSet posix() {
+    const auto end = text_.find(":]");
+    std::string_view name = text_.substr(2, std::min(end, text_.size()) - 2);
+    const bool negated = name.starts_with('^');
+    if (negated) name.remove_prefix(1);
+    CharacterSet set = end == text_.npos ? CharacterSet() : posix_set(name);
+    if (!set)
+      throw Refusal{
+          "\"[:\" in a class begins no name of POSIX such as [:alpha:] or [:^digit:]; "
+          "write \"[\\:\" where a class is meant"};
+    text_.remove_prefix(end + 2);
+    if (text_.size() > 1 && text_[0] == '-' && text_[1] != ']')
+      throw Refusal{"a range begins with a name of POSIX"};
+    return negated_if(negated, std::move(set));
+  }
+
   Span span() {
     const char32_t first = character();
+    if (text_.starts_with("-[:")) throw Refusal{"a range ends in a name of POSIX"};
     const bool is_range = text_.size() > 1 && text_[0] == '-' && text_[1] != ']' &&
                           text_[1] != '[' && !text_.substr(1).starts_with("&&");
     if (!is_range) return {first, first};
@@ -214,7 +231,7 @@ std::optional<CharacterSet> take_set(std::string_view& text) {
   else if (small == 'd')
     set = [](char32_t code) { return is_in(code, bit(Category::Nd)); };
   else if (small == 'h')
-    set = is_hexadecimal;
+    set = posix_set("xdigit");  // PCRE2's is a blank
   else
     return {};
   text.remove_prefix(2);

@@ -92,12 +92,24 @@ std::optional<std::string> sole_text(std::string_view line, const std::string& f
   return text;
 }
 
+// A list over many lines, or several objects in one, is what is given most often instead.
+Json parse_line(std::string_view line, const std::string& place) {
+  try {
+    return parse_json(line, place);
+  } catch (const Error& error) {
+    throw Error(
+        error.status(),
+        format("{}; each line is to hold one object of JSON, whole", error.what()),
+        error.where());
+  }
+}
+
 }  // namespace
 
 std::string field_of_json(std::string_view line, const std::string& field,
                           const std::string& place) {
   if (auto text = sole_text(line, field)) return *std::move(text);
-  const Json json = parse_json(line, place);
+  const Json json = parse_line(line, place);
   require(json.is_object(), Status::bad_content,
           "{}: a JSON object is expected, whose member \"{}\" is the text", place,
           one_line(field));

@@ -22,7 +22,8 @@ class Pattern {
   virtual void find_all(std::string_view text, std::vector<Range>& matches) const;
 };
 
-// Every match in turn. An empty one is not taken where the one before it ended.
+// Every match in turn, each looked for where the one before it ended (\G); an empty one
+// is not taken there.
 template <class Take>
 void for_each_match(const Pattern& pattern, std::string_view text, const Take& take);
 
@@ -53,9 +54,12 @@ void for_each_match(const Pattern& pattern, std::string_view text, const Take& t
   while (from <= text.size()) {
     const std::optional<Range> match = pattern.find(text, from);
     if (!match) return;
-    if (match->size() > 0 || match->begin != last_end) take(*match);
-    last_end = match->end;
-    from = match->size() > 0 ? match->end : next_character(text, match->end);
+    if (match->size() == 0 && match->begin == last_end) {
+      from = next_character(text, from);
+      continue;
+    }
+    take(*match);
+    last_end = from = match->end;
   }
 }
 

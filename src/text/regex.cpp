@@ -39,9 +39,12 @@ Code compiled(const std::string& words, const std::string& regex,
       pcre2_compile_context_create(nullptr));
   require(context != nullptr, Status::resources, "PCRE2: out of memory");
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
+  std::uint32_t options = PCRE2_UTF | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+  // For PCRE2 nothing stands where it asks, so that "a*" before it would give nothing
+  // back.
+  if (words.find("(?C") != words.npos) options |= PCRE2_NO_AUTO_POSSESS;
   Code code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(words.data()), words.size(),
-                          PCRE2_UTF | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
-                          &place, context.get()));
+                          options, &error, &place, context.get()));
   if (!code)
     node.fail("holds the expression " + one_line(regex) +
               ", which PCRE2 does not take: " + message_of(error));
@@ -56,6 +59,8 @@ int ask(pcre2_callout_block* asked, void*) {
                               asked->subject_length);
   const std::size_t at = asked->current_position;
   if (asked->callout_number == 1) return goes_on(text, at) ? 0 : 1;
+  if (asked->callout_number >= 4)
+    return goes_on(text, at) == (asked->callout_number == 5) ? 0 : 1;
   const bool before = at > 0 && is_word(code_point_before(text, at).value);
   const bool after = at < text.size() && is_word(code_point_at(text, at).value);
   return (before != after) == (asked->callout_number == 2) ? 0 : 1;

@@ -1,10 +1,13 @@
 // Regular expressions of Oniguruma in the words of PCRE2, with our tables spelled out.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/format.hpp"
+#include "base/number.hpp"
 #include "text/character_sets.hpp"
 #include "text/pattern.hpp"
 #include "text/unicode.hpp"
@@ -38,13 +41,15 @@ std::string ranges_of(const CharacterSet& belongs) {
 
 class Translator {
  public:
-  explicit Translator(std::string_view text) : text_(text) {}
+  // names: groups without a name capture nothing, as where one has a name.
+  Translator(std::string_view text, bool names) : text_(text), names_(names) {}
 
   std::string translate() {
     while (at_ < text_.size()) one();
     if (in_class_) throw Refusal{"a class is not closed"};
     return out_;
   }
+  bool has_names() const { return !named_.empty(); }
 
  private:
   char peek(std::size_t ahead = 0) const {
@@ -62,7 +67,11 @@ class Translator {
     const char c = peek();
     if (in_class_) return c == '\\' ? escape() : inside_class();
     if (c == '{' && interval()) return;
-    if (c == '*' || c == '+' || c == '?') return keep(1);
+    if (c == '*' || c == '+' || c == '?') {
+      check_repeated();
+      return keep(1);
+    }
+    is_place_ = false;
     if (c == '(') return group();
     if (c == ')') return end_of_group();
     atom_ = out_.size();
@@ -77,6 +86,10 @@ class Translator {
     for (const std::string_view pair : {"ss", "st", "ff", "fi", "fl"})
       if ((peek() | 32) == pair[0] && (peek(1) | 32) == pair[1])
         throw Refusal{format("\"{}\" where case does not matter", pair)};
+  }
+
+  void check_repeated() const {
+    if (is_place_) throw Refusal{"a place such as \\b, \\y, \\G or \\K is repeated"};
   }
 
   void begin_class() {
@@ -113,6 +126,7 @@ class Translator {
     const bool are_numbers = least.find_first_not_of(digits) == least.npos &&
                              most.find_first_not_of(digits) == most.npos;
     if (!are_numbers || (least.empty() && most.empty())) return false;
+    check_repeated();
     out_ += "{" + (least.empty() ? "0" : std::string(least));
     if (comma < inner.size()) out_ += "," + std::string(most);
     out_ += '}';
@@ -127,12 +141,13 @@ class Translator {
   }
 
   void group() {
-    groups_.push_back({out_.size(), caseless_, 0});
+    groups_.push_back({out_.size(), caseless_, 0, false});
     if (peek(1) == '*') throw Refusal{"the group (* is not supported"};
     if (peek(1) != '?') {
-      groups_.back().number = closed_.size();
-      closed_.push_back(false);
-      return keep(1);
+      if (!names_) return capture(1);
+      out_ += "(?:";
+      ++at_;
+      return;
     }
     for (const std::string_view word :
          {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?i)", "(?-i:"}) {
@@ -140,9 +155,13 @@ class Translator {
       if (word.starts_with("(?i")) caseless_ = true;
       if (word == "(?-i:") caseless_ = false;
       if (word == "(?i)" && at_ > 0) throw Refusal{"(?i) behind other words"};
-      if (word == "(?i)") groups_.pop_back();
+      if (word == "(?i)")
+        groups_.pop_back();
+      else
+        groups_.back().looks = word.back() == '=' || word.back() == '!';
       return keep(word.size());
     }
+    if (follows("(?<") || follows("(?'")) return named_group();
     // A dot that takes line ends, too, is "m" there and "s" in PCRE2.
     for (const auto& [word, words] :
          {std::pair<std::string_view, std::string_view>{"(?m:", "(?s:"},
@@ -153,6 +172,39 @@ class Translator {
       return;
     }
     throw Refusal{format("the group {} is not supported", text_.substr(at_, 4))};
+  }
+
+  // Takes what begins a group that captures.
+  void capture(std::size_t bytes) {
+    groups_.back().number = closed_.size();
+    closed_.push_back(false);
+    out_ += '(';
+    at_ += bytes;
+  }
+
+  // What stands between the mark at `begin`, "<" or "'", and its end.
+  std::string_view name_at(std::size_t begin) const {
+    const auto end = text_.find(text_[begin] == '<' ? '>' : '\'', begin + 1);
+    if (end == text_.npos) throw Refusal{"a group's name is not closed"};
+    return text_.substr(begin + 1, end - begin - 1);
+  }
+
+  // (?<name>...) or (?'name'...), by its number in PCRE2, whose names are others.
+  void named_group() {
+    const std::string_view name = name_at(at_ + 2);
+    bool is_name = !name.empty();
+    for (std::size_t at = 0; at < name.size();) {
+      const CodePoint c = code_point_at(name, at);
+      is_name =
+          is_name && is_word(c.value) && (at > 0 || !is_in(c.value, bit(Category::Nd)));
+      at += c.bytes;
+    }
+    if (!is_name)
+      throw Refusal{
+          format("the group's name \"{}\" is no word, or begins with a digit", name)};
+    if (!named_.emplace(name, closed_.size()).second)
+      throw Refusal{format("two groups have the name \"{}\"", name)};
+    capture(name.size() + 4);
   }
 
   void end_of_group() {
@@ -178,7 +230,12 @@ class Translator {
     }
     const char c = peek(1);
     if (c >= '1' && c <= '9') return back_reference();
+    if (const std::string_view words = words_of_place(c); !words.empty() && !in_class_) {
+      is_place_ = true;
+      return replace_escape(words);
+    }
     switch (c) {
+      case 'k': return named_reference();
       case 'u': return unicode_escape();
       case 'v': return replace_escape("\\x{b}");
       case 'R':
@@ -187,12 +244,6 @@ class Translator {
         break;
       case 'X':
         if (!in_class_) return replace_escape("(?>(?s:.)(?:(?C1)(?s:.))*)");
-        break;
-      case 'b':
-        if (!in_class_) return replace_escape("(?C2)");
-        break;
-      case 'B':
-        if (!in_class_) return replace_escape("(?C3)");
         break;
       case 'A':
       case 'z':
@@ -213,6 +264,23 @@ class Translator {
     keep(2);
   }
 
+  // What an escape that takes no character is in PCRE2's words.
+  std::string_view words_of_place(char c) const {
+    switch (c) {
+      case 'b': return "(?C2)";
+      case 'B': return "(?C3)";
+      case 'y': return "(?C4)";
+      case 'Y': return "(?C5)";
+      case 'G': return "\\G";
+      case 'K': break;
+      default: return {};
+    }
+    const bool looks = std::any_of(groups_.begin(), groups_.end(),
+                                   [](const Group& group) { return group.looks; });
+    if (looks && !in_class_) throw Refusal{"\\K within a group that only looks"};
+    return "\\K";
+  }
+
   void replace_escape(std::string_view words) {
     out_ += words;
     at_ += 2;
@@ -226,8 +294,36 @@ class Translator {
     if (in_class_ || !one_digit || number >= closed_.size() || !closed_[number])
       throw Refusal{format(
           "\\{} is no reference to one of nine groups that end before it", peek(1))};
-    if (caseless_) throw Refusal{"a back reference where case does not matter"};
-    keep(2);
+    if (names_)
+      throw Refusal{"a group is referred to by number where another has a name"};
+    refer_to(number, 2);
+  }
+
+  void refer_to(std::size_t number, std::size_t bytes) {
+    if (caseless_)
+      throw Refusal{
+          "a back reference where case does not matter; write both spellings in its "
+          "place"};
+    out_ += format("\\g{{}}", number);
+    at_ += bytes;
+  }
+
+  // \k<name> or \k'name'; \k<2> and \k<-1> where no group has a name.
+  void named_reference() {
+    if (in_class_ || (peek(2) != '<' && peek(2) != '\''))
+      throw Refusal{"\\k without <name> or 'name'"};
+    const std::string_view name = name_at(at_ + 2);
+    const std::size_t groups = closed_.size();
+    std::size_t number = groups;
+    if (const auto found = named_.find(std::string(name)); found != named_.end())
+      number = found->second;
+    else if (const auto value = parse_number<std::int64_t>(name); value && !names_)
+      number = *value > 0 ? static_cast<std::size_t>(*value)
+                          : groups - std::min(groups, -static_cast<std::size_t>(*value));
+    if (number == 0 || number >= groups || !closed_[number])
+      throw Refusal{
+          format("\\k<{}> is no reference to a group that ends before it", name)};
+    refer_to(number, name.size() + 4);
   }
 
   // \u4e00, which PCRE2 writes \x{4e00}.
@@ -241,24 +337,30 @@ class Translator {
   }
 
   std::string_view text_;
+  bool names_;
   std::string out_;
   std::size_t at_ = 0;
-  std::size_t atom_ = 0;  // in out_: what a quantifier that follows repeats
+  std::size_t atom_ = 0;   // in out_: what a quantifier that follows repeats
+  bool is_place_ = false;  // and that takes no character
   bool in_class_ = false, caseless_ = false;
   struct Group {
     std::size_t begin;  // in out_
     bool caseless_outside;
     std::size_t number;  // 0: it captures nothing
+    bool looks;          // and takes no character
   };
   std::vector<Group> groups_;        // open
   std::vector<bool> closed_{false};  // by a group's number
+  std::map<std::string, std::size_t> named_;
 };
 
 }  // namespace
 
 std::optional<std::string> pcre2_words(std::string_view regex, std::string& why) {
   try {
-    return Translator(regex).translate();
+    Translator all(regex, false);
+    std::string words = all.translate();
+    return all.has_names() ? Translator(regex, true).translate() : words;
   } catch (const Refusal& refusal) {
     why = refusal.why;
     return {};

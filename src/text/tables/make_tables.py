@@ -56,6 +56,22 @@ def cluster(code):
                     "Extend": CONJUNCT_EXTEND}.get(conjunct, 0)
 
 
+def other_letter(code):
+    """Alphabetic (1), Lowercase (2), Uppercase (4), where the category does not say it."""
+    if 0xD800 <= code < 0xE000:
+        return 0
+    c = chr(code)
+    category = ud.category(c)
+    value = 0
+    for flag, name, said in ((1, "Alphabetic", category[0] == "L" or category == "Nl"),
+                             (2, "Lowercase", category == "Ll"),
+                             (4, "Uppercase", category == "Lu")):
+        has = regex.match(rf"\p{{{name}}}", c) is not None
+        assert has or not said, (hex(code), name)
+        value |= flag if has and not said else 0
+    return value
+
+
 def script(code):
     return "" if 0xD800 <= code < 0xE000 else ud.script(chr(code))
 
@@ -178,6 +194,8 @@ def main():
            ("lower_case", lower_case(sys.argv[1]))])
     write(folder, "clusters.cpp", "What ends and joins grapheme clusters.",
           [("cluster_runs", runs([cluster(c) for c in ALL]))])
+    write(folder, "letters.cpp", "Letters and their case, where the category does not say it.",
+          [("other_letter_runs", runs([other_letter(c) for c in ALL]))])
     scripts = [script(c) for c in ALL]
     names = sorted(set(scripts))  # the first is none: surrogates
     write(folder, "scripts.cpp", "The script of every code point.",

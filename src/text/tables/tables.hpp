@@ -13,6 +13,10 @@ extern const char* const category_runs;
 // The same of grapheme clusters: a Cluster, with 0x10 for pictographs and, in 0x60, what
 // the character is in an Indic conjunct.
 extern const char* const cluster_runs;
+// The same of letters: 1 for an alphabetic character that is neither of a category of
+// letters nor a letter number, 2 for one of lower case that is no Ll, 4 for one of upper
+// case that is no Lu.
+extern const char* const other_letter_runs;
 // The same of scripts: places in script_names, from 1; 0 for surrogates.
 extern const char* const script_names;
 extern const char* const script_runs;

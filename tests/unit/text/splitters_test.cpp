@@ -143,6 +143,8 @@ TEST(Regex, HasLineEndsClustersAndReferencesOfOniguruma) {
             (Texts{"\u0915\u094D", "\u0937", "\U0001F468\u200D\U0001F469"}));
   EXPECT_EQ(pieces("\\bx|x\\b|\\B-\\B", "x xax ax-- -"),
             (Texts{"x", "x", "x", "x", "-", "-"}));
+  EXPECT_EQ(pieces("b+\\B", "_bb- bbb"), (Texts{"b", "bb"}));
+  EXPECT_EQ(pieces("B\u00E9?\\B", "B\u00E9\u3000"), (Texts{"B"}));
   EXPECT_EQ(pieces("(a|b)+\\1", "abab aab ba abb"), (Texts{"aa", "abb"}));
   EXPECT_EQ(pieces("(?:(a)|b)*\\1", "ab aba baa b"), (Texts{"aba", "baa"}));
   EXPECT_EQ(pieces("(a)?b\\1", "bab aba b"), (Texts{"aba"}));
@@ -151,20 +153,96 @@ TEST(Regex, HasLineEndsClustersAndReferencesOfOniguruma) {
   EXPECT_EQ(pieces("(?m:a.)b|(?-m:c.d)", "a\nb c\nd cxd"), (Texts{"a\nb", "cxd"}));
 }
 
+TEST(Regex, HasNamedGroupsOfOniguruma) {
+  EXPECT_EQ(pieces("(?<n>a|b)x\\k<n>", "axa bxa bxb"), (Texts{"axa", "bxb"}));
+  EXPECT_EQ(pieces("(?<n>a)(b)\\k<n>", "aba abb"), (Texts{"aba"}));
+  EXPECT_EQ(pieces("(b)(?<n>a)\\k<n>", "baa bab"), (Texts{"baa"}));
+  EXPECT_EQ(pieces("(?<one>a)(?<two>b)\\k<two>\\k<one>", "abba abab"), (Texts{"abba"}));
+  EXPECT_EQ(pieces("(?'q'[\"'])\\w+\\k'q'", "'ab' \"c' \"d\""), (Texts{"'ab'", "\"d\""}));
+  EXPECT_EQ(pieces("(?<\u00E9_1>a+)-\\k<\u00E9_1>", "aa-a aa-aa"),
+            (Texts{"a-a", "aa-aa"}));
+  EXPECT_EQ(pieces("(?:(?<n>a)|b)*\\k<n>", "ab aba baa b"), (Texts{"aba", "baa"}));
+  EXPECT_EQ(pieces("(a)(b)\\k<2>\\k<-2>", "abba abab"), (Texts{"abba"}));
+  EXPECT_EQ(pieces("(a)\\k<1>0", "aa0 a0"), (Texts{"aa0"}));
+  EXPECT_EQ(pieces("[(?<n>]+(a)\\1", "?aa(a"), (Texts{"?aa"}));
+}
+
+TEST(Regex, KeepsAndGoesOnAsOniguruma) {
+  EXPECT_EQ(pieces("a\\Kb", "ab bab"), (Texts{"b", "b"}));
+  EXPECT_EQ(pieces("a\\K", "aa"), (Texts{"", ""}));
+  EXPECT_EQ(pieces("\\s\\K\\w+|\\d", "ab cd 1 e2"), (Texts{"cd", "1", "e2"}));
+  EXPECT_EQ(pieces("(?:a\\Kx|a)b", "ab axb"), (Texts{"ab", "xb"}));
+  EXPECT_EQ(pieces("(?:a\\K)+b|(?>c\\K)d", "aab cd"), (Texts{"b", "d"}));
+  EXPECT_EQ(pieces("a\\Kb\\Kc", "abc"), (Texts{"c"}));
+  EXPECT_EQ(pieces("\\Ga", "aaba"), (Texts{"a", "a"}));
+  EXPECT_EQ(pieces("\\G\\w{1,2}", "abcdef gh"), (Texts{"ab", "cd", "ef"}));
+  EXPECT_EQ(pieces("(?<=\\Ga)b", "abab bab"), (Texts{"b", "b"}));
+  EXPECT_EQ(pieces("(?:\\Ga|b)", "aabaa a"), (Texts{"a", "a", "b", "a", "a"}));
+}
+
+TEST(Regex, HasBordersOfClustersOfOniguruma) {
+  EXPECT_EQ(pieces("\\y.", "a\u0301b\u0301"), (Texts{"a", "b"}));
+  EXPECT_EQ(pieces("(?m:.)\\y", "\r\na"), (Texts{"\n", "a"}));
+  EXPECT_EQ(pieces(".\\Y", "a\u0301b"), (Texts{"a"}));
+  EXPECT_EQ(pieces("\\Y\\p{L}", "\u0915\u094D\u0937"), Texts());
+  EXPECT_EQ(pieces("(?m:.+?)\\y", "a\u0301\u0302b\r\n\U0001F468\u200D\U0001F469"),
+            (Texts{"a\u0301\u0302", "b", "\r\n", "\U0001F468\u200D\U0001F469"}));
+}
+
+TEST(Regex, HasNamesOfPosixByUnicode) {
+  EXPECT_EQ(pieces("[[:alpha:]]+", "ab1\u00E9\u0345\u24B6_\u4E2D"),
+            (Texts{"ab", "\u00E9\u0345\u24B6", "\u4E2D"}));
+  EXPECT_EQ(pieces("[[:^alpha:][:digit:]]+", "a1\u0664 b"), (Texts{"1\u0664 "}));
+  EXPECT_EQ(pieces("[^[:space:][:punct:]]+", "a$b \u20ACc.d\u3000e"),
+            (Texts{"a", "b", "c", "d", "e"}));
+  EXPECT_EQ(pieces("[[:word:]]+", "a_1\u00B2\u0301"), (Texts{"a_1", "\u0301"}));
+  EXPECT_EQ(pieces("\\p{Word}+", "\u00B2a"), (Texts{"\u00B2a"}));
+  EXPECT_EQ(pieces("[[:upper:]][[:lower:]]*", "A\u00AA\u01C5\u2160B\u24D0"),
+            (Texts{"A\u00AA", "\u2160", "B\u24D0"}));
+  EXPECT_EQ(pieces("[[:alnum:]&&[^a-z]]+", "aB1\u0661c"), (Texts{"B1\u0661"}));
+  EXPECT_EQ(pieces("\\p{Alpha}+", "a\u0345 1"), (Texts{"a\u0345"}));
+  EXPECT_EQ(pieces("\\p{White_Space}\\p{^Upper}", "a B\tc"), (Texts{"\tc"}));
+  EXPECT_EQ(pieces("[[:blank:]]+|[[:cntrl:]]", "a \t\u3000\n\u200B"),
+            (Texts{" \t\u3000", "\n"}));
+  EXPECT_EQ(pieces("[[:graph:]]+", "a\u00A0\u200B\U000E0001\u0378"),
+            (Texts{"a", "\u200B\U000E0001"}));
+  EXPECT_EQ(pieces("[[:print:]]+", "a \u2028b"), (Texts{"a ", "b"}));
+  EXPECT_EQ(pieces("[[:xdigit:]]+|[[:ascii:]]", "fFg\uFF21"), (Texts{"fF", "g"}));
+  EXPECT_EQ(pieces("[[:alpha:]-]+", "a-1"), (Texts{"a-"}));
+}
+
 TEST(Regex, RefusesWhatReadsInTwoWays) {
   for (const char* regex : {"[\\b]",
                             "[\\R]",
                             "[\\X]",
-                            "\\y",
-                            "\\K",
+                            "[\\y]",
+                            "(?=a\\K)b",
+                            "(?<!(?:a\\K))b",
+                            "a\\K*",
+                            "\\G{2}a",
+                            "a\\b+",
                             "\\1(a)",
                             "(a\\1)",
                             "(a)\\10",
                             "(?i:(a)\\1)",
-                            "(?<n>a)",
+                            "(?i)(?<n>a)\\k<n>",
+                            "(?<n>a)(?<n>b)",
+                            "(?<n>a)(b)\\1",
+                            "(?<n>a)\\k<1>",
+                            "(?<n>a\\k<n>)",
+                            "(?<n>a)\\k<m>",
+                            "(?<n>a)\\k<n+0>",
+                            "(?<1n>a)",
+                            "(?<n",
+                            "(a)\\k<0>",
+                            "(a)\\k<-2>",
+                            "(a)\\k1",
                             "(*UCP)a",
-                            "[[:alpha:]]",
-                            "[a&&[:digit:]]",
+                            "[[:alfa:]]",
+                            "[[:alpha]]",
+                            "[a-[:digit:]]",
+                            "[[:digit:]-z]",
+                            "(?i)[[:alpha:]]",
                             "a{1,2}++",
                             "\\p{Greeks}",
                             "[abc",

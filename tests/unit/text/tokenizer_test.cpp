@@ -250,8 +250,8 @@ TEST(Tokenizer, RefusesWhatItDoesNotUnderstand) {
                  "'decoder' has an empty pad_token");
   expect_refused(
       "{" + model +
-          R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"\\K"},"behavior":"Isolated"}})",
-      "\\K is not supported");
+          R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(?~a)b"},"behavior":"Isolated"}})",
+      "the group (?~a is not supported");
   expect_refused(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":["a a"]}})",
                  "merges");
   expect_refused(R"({"model":{"type":"BPE","vocab":{"a":-1},"merges":[]}})", "the id -1");
