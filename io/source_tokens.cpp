@@ -1,8 +1,10 @@
 // The "tokens" source: token numbers in HDF5 files.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <memory>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "io/hdf5_file.hpp"
 #include "io/source_stream.hpp"
 
@@ -47,10 +49,23 @@ class TokensSource final : public TokenStream {
 
  private:
   // few: it may stay open.
+  static std::shared_ptr<const Hdf5File> open(const DataFile& file, bool few) {
+    try {
+      if (few) return file.h5();
+      return std::make_shared<const Hdf5File>(file.path(), Hdf5File::Mode::read);
+    } catch (const Error& error) {
+      if (error.status() != Status::bad_content) throw;
+      throw Error(
+          error.status(),
+          format("{}; data.source = \"tokens\" reads what trireme tokenize makes, "
+                 "\"text\" reads texts",
+                 error.what()),
+          error.where());
+    }
+  }
+
   static FileFacts look_into(const DataFile& file, bool few) {
-    const auto h5 =
-        few ? file.h5()
-            : std::make_shared<const Hdf5File>(file.path(), Hdf5File::Mode::read);
+    const auto h5 = open(file, few);
     FileFacts facts;
     facts.tokens = tokens_of(*h5, file.path());
     facts.masked = is_masked(*h5, file.path());

@@ -1,5 +1,7 @@
 // `trireme inspect CHECKPOINT|FOLDER [--tensors | --verify]`.
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
 #include <chrono>
 #include <map>
 #include <optional>
@@ -180,6 +182,27 @@ void describe_folder(const std::string& path, bool tensors) {
   }
 }
 
+// The checkpoint at a path. Who gives what is none is told what there is to look at.
+void check_checkpoint(const std::string& path) {
+  struct stat status {};
+  const bool is_there = ::stat(path.c_str(), &status) == 0;
+  try {
+    io::find_checkpoint(path);
+  } catch (const Error& error) {
+    if (error.status() != Status::missing_input || !is_there) throw;
+    const std::string of_texts = S_ISDIR(status.st_mode)
+                                     ? "Texts in a folder are seen as tokens"
+                                     : "A text is seen as tokens";
+    fail(
+        Status::missing_input,
+        "{}: there is no checkpoint here, nor anything else that inspect takes: a "
+        "model's folder, a file of tokens (.h5, .bin, .idx), or a deck (.toml), of which "
+        "it shows the data. {} by trireme tokenize {} --tokenizer F -o OUT.h5, then "
+        "trireme inspect OUT.h5 --tokenizer F",
+        path, of_texts, path);
+  }
+}
+
 }  // namespace
 
 int inspect(comm::World& world, const Arguments& given) {
@@ -210,9 +233,11 @@ int inspect(comm::World& world, const Arguments& given) {
   });
   if (is_deck(arguments.words().front())) return 0;
   const std::string& path = arguments.words().front();
+  const bool is_folder = convert::is_model_folder(path);
   bool data = false;
   world.agree([&] {
     data = is_token_file(path);
+    if (!data && !is_folder) check_checkpoint(path);
     for (const char* option : {"--tokenizer", "--sequence"})
       require(data || !arguments.has(option), Status::command_line,
               "{} goes with a file of tokens, which {} is not", option, path);
@@ -223,7 +248,7 @@ int inspect(comm::World& world, const Arguments& given) {
     if (data && world.rank() == 0) inspect_data(path, arguments);
   });
   if (data) return 0;
-  if (convert::is_model_folder(path)) {
+  if (is_folder) {
     world.agree([&] {
       require(!arguments.has("--verify"), Status::command_line,
               "--verify compares digests, and a Hugging Face folder has none");

@@ -49,7 +49,7 @@ gzip -c good.txt | head -c 900 >cut.txt.gz
 gzip -c good.txt >bad.txt.gz; printf 'garbage here' | dd of=bad.txt.gz bs=1 seek=600 conv=notrunc status=none
 : >empty.txt
 mkdir nothing
-tokenize "a broken line" 65 'broken.jsonl:2' 'JSON' broken.jsonl
+tokenize "a broken line" 65 'broken.jsonl:2' 'each line is to hold one object' broken.jsonl
 tokenize "a last line that is cut off" 65 'cut.jsonl:2' 'JSON' cut.jsonl
 tokenize "a list for an object" 65 'list.jsonl:2' 'a JSON object is expected' list.jsonl
 tokenize "no text in a line" 65 'other.jsonl:2' '--field names another' other.jsonl
@@ -156,8 +156,8 @@ cp mega.idx alone.idx
 of() { echo "data.source=$1 data.paths=[\"$2\"] model.vocabulary=${3:-1000}"; }
 # shellcheck disable=SC2046
 {
-deck "HDF5 that is cut off" 65 'cut.h5' 'cut.h5' $(of tokens cut.h5)
-deck "text for HDF5" 65 'good.txt' 'HDF5' $(of tokens good.txt)
+deck "HDF5 that is cut off" 65 'cut.h5' 'reads what trireme tokenize makes' $(of tokens cut.h5)
+deck "text for HDF5" 65 'good.txt' '"text" reads texts' $(of tokens good.txt)
 deck "HDF5 without tokens" 65 'checkpoint.h5' 'tokens' $(of tokens other/checkpoints/latest/checkpoint.h5)
 deck "ids beyond the vocabulary, HDF5" 65 'tokens.h5' 'model.vocabulary' $(of tokens tokens.h5 100)
 deck "too few tokens" 65 'tokens.h5' 'sequence' $(of tokens tokens.h5) model.sequence=65536

@@ -179,7 +179,11 @@ wrong "no help on 'dek'" help dek
 run 1 train --help
 check "train --help" test "$status" = 0
 run 1 inspect LICENSE
-check "a file for a checkpoint" expect 66 'LICENSE'
+check "a file for a checkpoint" expect 66 'LICENSE: there is no checkpoint here, nor anything else that inspect takes'
+check "what there is for a text" grep -q 'trireme tokenize LICENSE --tokenizer F' "$work/out"
+run 1 inspect tests
+check "a folder of other files" expect 66 'tests: there is no checkpoint here, nor'
+check "how to look at a folder of texts" grep -q 'Texts in a folder are seen .* trireme tokenize tests ' "$work/out"
 run 1 evaluate "$one" tests
 check "a folder for data" expect 65 'tests: is a directory'
 
