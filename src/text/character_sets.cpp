@@ -55,12 +55,15 @@ std::uint8_t script_named(std::string_view name) {
   return found == places.end() ? 0 : found->second;
 }
 
-CharacterSet property_named(std::string_view name) {
+CharacterSet property_named(std::string_view name, bool in_class) {
   if (const Categories categories = categories_named(name))
     return [categories](char32_t code) { return is_in(code, categories); };
   if (const std::uint8_t script = script_named(name))
     return [script](char32_t code) { return script_table()[code] == script; };
-  if (CharacterSet set = other_property(plain_name(name))) return set;
+  const std::string plain = plain_name(name);
+  if (CharacterSet set =
+          in_class && plain == "word" ? posix_set(plain) : other_property(plain))
+    return set;
   throw Refusal{format("\\p{{}} is no general category and no script", name)};
 }
 
@@ -119,7 +122,7 @@ class ClassReader {
         sets.push_back(posix());
       else if (text_.starts_with('['))
         sets.push_back(read());
-      else if (auto set = take_set(text_))
+      else if (auto set = take_set(text_, true))
         sets.push_back(std::move(*set));
       else
         spans.push_back(span());
@@ -152,7 +155,7 @@ class ClassReader {
                           text_[1] != '[' && !text_.substr(1).starts_with("&&");
     if (!is_range) return {first, first};
     take("-");
-    if (take_set(text_)) throw Refusal{"a range ends in a set of characters"};
+    if (take_set(text_, true)) throw Refusal{"a range ends in a set of characters"};
     const char32_t last = character();
     if (last < first) throw Refusal{"a range ends before it begins"};
     return {first, last};
@@ -208,7 +211,7 @@ void for_each_in_class(std::string_view text, const See& see) {
 
 }  // namespace
 
-std::optional<CharacterSet> take_set(std::string_view& text) {
+std::optional<CharacterSet> take_set(std::string_view& text, bool in_class) {
   if (text.size() < 2 || text[0] != '\\') return {};
   const char name = text[1];
   if (name == 'p' || name == 'P') {
@@ -218,7 +221,7 @@ std::optional<CharacterSet> take_set(std::string_view& text) {
     std::string_view property = text.substr(3, close - 3);
     const bool caret = property.starts_with('^');
     if (caret) property.remove_prefix(1);
-    CharacterSet set = property_named(property);
+    CharacterSet set = property_named(property, in_class);
     text.remove_prefix(close + 1);
     return negated_if((name == 'P') != caret, std::move(set));
   }
@@ -227,7 +230,7 @@ std::optional<CharacterSet> take_set(std::string_view& text) {
   if (small == 's')
     set = is_space;
   else if (small == 'w')
-    set = is_word;
+    set = in_class ? posix_set("word") : CharacterSet(is_word);
   else if (small == 'd')
     set = [](char32_t code) { return is_in(code, bit(Category::Nd)); };
   else if (small == 'h')

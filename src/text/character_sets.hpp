@@ -17,8 +17,10 @@ struct Refusal {
 };
 
 // The set that \p{L}, \P{Han}, \s, \W or the like at the head of `text` stands for, and
-// takes it from there. Nothing where something else stands there. Throws Refusal.
-std::optional<CharacterSet> take_set(std::string_view& text);
+// takes it from there. Nothing where something else stands there. Throws Refusal. In a
+// class, words have no small digits and no fractions of Latin-1 (U+00B2, U+00BC), which
+// Oniguruma takes for a word's elsewhere.
+std::optional<CharacterSet> take_set(std::string_view& text, bool in_class);
 
 // Whether the class [...] at the head of `text` holds a class, or "&&" (Oniguruma's).
 bool has_set_operations(std::string_view text);

@@ -224,7 +224,7 @@ class Translator {
 
   void escape() {
     std::string_view rest = text_.substr(at_);
-    if (const auto set = take_set(rest)) {
+    if (const auto set = take_set(rest, in_class_)) {
       at_ = text_.size() - rest.size();
       return put(*set);
     }

@@ -196,7 +196,11 @@ TEST(Regex, HasNamesOfPosixByUnicode) {
   EXPECT_EQ(pieces("[^[:space:][:punct:]]+", "a$b \u20ACc.d\u3000e"),
             (Texts{"a", "b", "c", "d", "e"}));
   EXPECT_EQ(pieces("[[:word:]]+", "a_1\u00B2\u0301"), (Texts{"a_1", "\u0301"}));
-  EXPECT_EQ(pieces("\\p{Word}+", "\u00B2a"), (Texts{"\u00B2a"}));
+  EXPECT_EQ(pieces("\\p{Word}+|\\w", "\u00B2a"), (Texts{"\u00B2a"}));
+  EXPECT_EQ(pieces("[\\w]+", "\u00B2b\u00BC_\u00E9"), (Texts{"b", "_\u00E9"}));
+  EXPECT_EQ(pieces("[^\\w]|[[\\p{Word}]_]", "\u00B2b\u00BC"),
+            (Texts{"\u00B2", "b", "\u00BC"}));
+  EXPECT_EQ(pieces("\\W|[_\\W]", "\u00B3 "), (Texts{"\u00B3", " "}));
   EXPECT_EQ(pieces("[[:upper:]][[:lower:]]*", "A\u00AA\u01C5\u2160B\u24D0"),
             (Texts{"A\u00AA", "\u2160", "B\u24D0"}));
   EXPECT_EQ(pieces("[[:alnum:]&&[^a-z]]+", "aB1\u0661c"), (Texts{"B1\u0661"}));
