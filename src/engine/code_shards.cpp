@@ -3,9 +3,9 @@
 #include "engine/code_shards.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "base/device_memory.hpp"
 #include "base/split.hpp"
 
 namespace trireme::engine {
@@ -17,11 +17,11 @@ std::int64_t room_for(std::size_t bytes) {
   return divide_up(static_cast<std::int64_t>(bytes), aligned) * aligned;
 }
 
-// The elements of `from` at `to`.
-TensorView moved(const TensorView& from, std::byte*& to, bool copies) {
+// The elements of `from` at `to` on the stream's device.
+TensorView moved(Stream& stream, const TensorView& from, std::byte*& to, bool copies) {
   if (from.empty()) return {};
-  if (copies) std::memcpy(to, from.raw(), from.bytes());
-  const TensorView view(to, from.dtype(), from.shape());
+  const TensorView view(to, from.dtype(), from.shape(), stream.device());
+  if (copies) copy_bytes(stream, from, view);
   to += from.bytes();
   return view;
 }
@@ -72,9 +72,10 @@ OwnedCodes CodeShards::place(const Run& run, OwnedCodes codes, bool copies) {
   auto* to = static_cast<std::byte*>(gathered_.view().raw()) + part.begin + part.taken;
   part.taken += room;
   CodedMatrix& matrix = codes.matrix;
-  matrix.scales = moved(matrix.scales, to, copies);  // first, where f32 may lie
-  matrix.zeros = moved(matrix.zeros, to, copies);
-  matrix.codes = moved(matrix.codes, to, copies);
+  Stream stream(device_);
+  matrix.scales = moved(stream, matrix.scales, to, copies);  // first, where f32 may lie
+  matrix.zeros = moved(stream, matrix.zeros, to, copies);
+  matrix.codes = moved(stream, matrix.codes, to, copies);
   for (Buffer* own : {&codes.codes, &codes.scales, &codes.zeros}) *own = Buffer();
   return codes;
 }
@@ -91,7 +92,7 @@ void CodeShards::deal(const Run& run, int reader) {
   for (int rank = 0; rank < group.size(); ++rank) {
     const TensorView theirs = gathered_.view().rows(part.begin + rank * each, each);
     if (rank == reader) {
-      std::memcpy(mine.raw(), theirs.raw(), mine.bytes());
+      copy_bytes(stream, theirs, mine);
     } else {
       sent.push_back(group.send(stream, theirs, rank));
     }
