@@ -113,16 +113,20 @@ __device__ inline void look_up(const float* book, unsigned word,
       x[2 * i] = *reinterpret_cast<const float*>(from + __byte_perm(even, 0, one));
       x[2 * i + 1] = *reinterpret_cast<const float*>(from + __byte_perm(odd, 0, one));
     }
+  } else if constexpr (type == CodeType::int8) {
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i)
+      x[i] = static_cast<float>(static_cast<signed char>(word >> (8 * i) & 0xffu));
   } else {
+    // As e4m3_number(), of a code in the highest byte: the shift copies the sign.
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i) {
-      const unsigned code = word >> (8 * i) & 0xffu;
-      if constexpr (type == CodeType::int8) {
-        x[i] = static_cast<float>(static_cast<signed char>(code));
-      } else {
-        x[i] = e4m3_number(code);
-      }
+      const int highest = static_cast<int>(__byte_perm(word, 0, 0x0444u | i << 12));
+      x[i] = __int_as_float(highest >> 4 & static_cast<int>(0x87f00000u)) * 0x1p120f;
     }
+    if ((((word & 0x7f7f7f7fu) + 0x01010101u) & 0x80808080u) == 0) return;
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) x[i] = e4m3_number(word >> (8 * i) & 0xffu);
   }
 }
 
