@@ -1,6 +1,5 @@
 // Times every kernel at the sizes of GPT-2 124M and of a Llama of 1.3 billion parameters.
 // SPDX-License-Identifier: Apache-2.0
-//
 // kernel_bench [--device cpu|cuda] [--type fp32|bf16|fp16] [--only NAME] [--quick]
 #include <algorithm>
 #include <cmath>
@@ -11,13 +10,12 @@
 #include "base/format.hpp"
 #include "bench/attention_scratch.hpp"
 #include "bench/bench.hpp"
+#include "bench/code_kernels.hpp"
 #include "kernels/activation.hpp"
 #include "kernels/attention.hpp"
-#include "kernels/coded_matrix.hpp"
 #include "kernels/cross_entropy.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
-#include "kernels/gemm_codes.hpp"
 #include "kernels/gemm_epilogue.hpp"
 #include "kernels/moe.hpp"
 #include "kernels/norm.hpp"
@@ -25,7 +23,6 @@
 #include "kernels/quantize.hpp"
 #include "kernels/rope.hpp"
 #include "kernels/runtime/runtime.hpp"
-#include "unit/kernels/coded_matrices.hpp"
 
 namespace trireme::bench {
 namespace {
@@ -69,8 +66,7 @@ class KernelBench {
     }
     table.print();
     for (const Model& m : models(s)) fp8(m);
-    table.print();
-    for (const Model& m : models(s)) codes(m);
+    for (const Model& m : models(s)) add_code_kernels(s, table, m.name, m.F, m.D);
     table.print();
     for (const Model& m : models(s)) {
       norms(m);
@@ -113,7 +109,6 @@ class KernelBench {
   void epilogues(const Model& m);
   void experts(const Model& m);
   void fp8(const Model& m);
-  void codes(const Model& m);
   void norms(const Model& m);
   void activations(const Model& m);
   void rows(const Model& m);
@@ -329,45 +324,6 @@ void KernelBench::fp8(const Model& m) {
           };
         },
         bytes_of(T * N) + double(T * K + N * K));
-  }
-}
-
-// The matrix of an MLP as codes: its numbers, and the product of one token, which reads
-// the codes once.
-void KernelBench::codes(const Model& m) {
-  const std::int64_t N = m.F, K = m.D;
-  struct Kind {
-    const char* name;
-    CodeType type;
-    ScaleLayout layout;
-  };
-  for (const Kind& kind :
-       {Kind{"nf4", CodeType::four_bits, test::grid_of_scales(1, 64, K, 0, 0)},
-        Kind{"int8", CodeType::int8, test::grid_of_scales(1, K, K, 0, 0)},
-        Kind{"fp8 128x128", CodeType::e4m3, test::grid_of_scales(128, 128, K, 0, 0)}}) {
-    const auto weight = [=, this] {
-      return std::make_shared<OwnedCodes>(
-          moved_to(s.device, test::coded_matrix(kind.type, {N, K}, kind.layout, false)));
-    };
-    const auto bytes = static_cast<double>(weight()->matrix.bytes());
-    table.add(format("codes {} {} to numbers {} x {}", m.name, kind.name, N, K),
-              {bytes + bytes_of(N * K)}, [=, this]() -> Call {
-                return [w = weight(), y = normal({N, K})](Stream& stream) {
-                  kernels::decode_matrix(stream, w->matrix, y);
-                };
-              });
-    for (const std::int64_t M : {1, 4})
-      table.add(format("codes {} {} product {} x {} x {}", m.name, kind.name, M, N, K),
-                {bytes}, [=, this]() -> Call {
-                  const auto w = std::make_shared<WeightCodes>();
-                  const Tensor numbers = normal({N, K});
-                  w->numbers = numbers;
-                  w->boxes.push_back({{0, 0}, std::move(*weight())});
-                  return [w, numbers, x = normal({M, K}),
-                          y = normal({M, N})](Stream& stream) {
-                    kernels::gemm_codes(stream, y, x, *w, {});
-                  };
-                });
   }
 }
 

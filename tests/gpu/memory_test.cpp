@@ -108,7 +108,8 @@ TEST(GpuMemory, LedgerIsAsPlanned) {
   }
 }
 
-// Frozen weights that are codes on the GPU, whole on every rank or sharded, of experts too.
+// Frozen weights that are codes on the GPU, whole on every rank or sharded, of experts
+// too.
 TEST(GpuMemory, LedgerIsAsPlannedWithCodes) {
   struct Case {
     const char* model;
@@ -118,11 +119,11 @@ TEST(GpuMemory, LedgerIsAsPlannedWithCodes) {
   for (const Case& c :
        {Case{"llama-tied", "nf4", "NO_SHARD"}, Case{"mixtral", "int8", "FULL_SHARD"}}) {
     SCOPED_TRACE(format("{} {} {}", c.model, c.quantize, c.sharding));
-    auto config = equality_config(
-        c.model, "bf16",
-        {"model.layers=2", "batch.global=4", "adapter.rank=2", "model.from=base",
-         std::string("adapter.quantize=") + c.quantize,
-         std::string("parallel.sharding_strategy=") + c.sharding});
+    auto config =
+        equality_config(c.model, "bf16",
+                        {"model.layers=2", "batch.global=4", "adapter.rank=2",
+                         "model.from=base", std::string("adapter.quantize=") + c.quantize,
+                         std::string("parallel.sharding_strategy=") + c.sharding});
     config.adapter.codes = coded_base(config.adapter.quantize, DType::bf16);
     expect_as_planned(config);
   }
