@@ -1,5 +1,4 @@
-// Kernels that read codes, on the device under test: numbers to the bit, products in
-// bounds.
+// Kernels that read codes give exact numbers, and products within their bounds.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
