@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: Apache-2.0
 if(TRIREME_CUDA STREQUAL "EMULATED")
   trireme_add_test(gpu.codes WAITS TIMEOUT 900 LABELS gpu
-                   COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/codes.sh)
+                   COMMAND bash ${PROJECT_SOURCE_DIR}/tests/regression/gpu_codes.sh)
 endif()

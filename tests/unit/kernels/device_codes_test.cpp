@@ -301,14 +301,14 @@ void expect_products(const Make& make, Types types, std::int64_t before) {
 
 TEST(DeviceCodes, ProductsOfFewRowsAreWithinTheirBound) {
   std::size_t turn = 0;
-  for (const std::int64_t K : {1, 31, 64, 97, 1100})
-    for (const std::int64_t N : {1, 19}) {
-      for_every_kind(N, K, [&](const Make& make) {
-        const Types types = all_types[turn++ % std::size(all_types)];
-        expect_products(make, types, turn % 3 == 0 ? 3 : 0);
-      });
-      if (HasFatalFailure()) return;
-    }
+  for (const auto& [N, K] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {1, 1}, {19, 31}, {1, 64}, {19, 64}, {19, 97}, {3, 1100}}) {
+    for_every_kind(N, K, [&](const Make& make) {
+      const Types types = all_types[turn++ % std::size(all_types)];
+      expect_products(make, types, turn % 3 == 0 ? 3 : 0);
+    });
+    if (HasFatalFailure()) return;
+  }
 }
 
 // Rows of A that do not fit into shared memory as a whole, more rows of codes than a
@@ -323,7 +323,8 @@ TEST(DeviceCodes, ProductsOfLongRowsAndOfManyRows) {
         };
       };
       expect_products(of(5, 20517), types, 0);
-      if (test::is_watched() || type != CodeType::four_bits) continue;
+      const bool once = type == CodeType::four_bits && types.operands == DType::bf16;
+      if (test::is_watched() || !once) continue;
       expect_products(of(16 * 8 * 140 + 3, 64), types, 0);
       if (HasFatalFailure()) FAIL() << "type " << static_cast<int>(type);
     }
