@@ -80,21 +80,37 @@ OwnedCodes CodeShards::place(const Run& run, OwnedCodes codes, bool copies) {
   return codes;
 }
 
+// Through the host's memory: that of a GPU has no part in messages which no step has.
 void CodeShards::deal(const Run& run, int reader) {
   const Part& part = part_of(run);
   comm::Group& group = *part.group;
   const std::int64_t each = part.shard_bytes();
   const TensorView mine = shard_of(run);
-  Stream stream(device_);
+  Stream stream(device_), host;
   here_ = -1;
-  if (group.rank() != reader) return group.receive(stream, mine, reader).wait();
+  const bool reads = group.rank() == reader, far = !device_.is_host();
+  Buffer passing;
+  if (far)
+    passing = Buffer(Device::host(), DType::u8, {reads ? part.bytes : each},
+                     MemoryClass::data, "codes on their way");
+  if (!reads) {
+    const TensorView here = far ? passing.view() : mine;
+    group.receive(host, here, reader).wait();
+    if (far) copy_bytes(stream, here, mine);
+    return;
+  }
+  TensorView all = gathered_.view().rows(part.begin, part.bytes);
+  if (far) {
+    copy_bytes(stream, all, passing.view());
+    all = passing.view();
+  }
   std::vector<comm::Handle> sent;
   for (int rank = 0; rank < group.size(); ++rank) {
-    const TensorView theirs = gathered_.view().rows(part.begin + rank * each, each);
+    const TensorView theirs = all.rows(rank * each, each);
     if (rank == reader) {
       copy_bytes(stream, theirs, mine);
     } else {
-      sent.push_back(group.send(stream, theirs, rank));
+      sent.push_back(group.send(host, theirs, rank));
     }
   }
   for (comm::Handle& handle : sent) handle.wait();
