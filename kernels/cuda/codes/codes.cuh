@@ -151,17 +151,19 @@ __device__ inline void round_all(float (&x)[n]) {
 template <bool plain, int n>
 __device__ inline void scale_all(const CodeMatrix& m, float scale, float zero,
                                  float (&x)[n]) {
-  if (plain || m.scales_alone) {
+  if constexpr (!plain) {
+    if (!m.scales_alone) {
 #pragma unroll
-    for (int i = 0; i < n; ++i) x[i] *= scale;
-    return;
+      for (int i = 0; i < n; ++i) x[i] = (x[i] - zero) * scale;
+      if (m.rounding == DType::bf16) round_all<__nv_bfloat16>(x);
+      if (m.rounding == DType::f16) round_all<__half>(x);
+#pragma unroll
+      for (int i = 0; i < n; ++i) x[i] *= m.factor;
+      return;
+    }
   }
 #pragma unroll
-  for (int i = 0; i < n; ++i) x[i] = (x[i] - zero) * scale;
-  if (m.rounding == DType::bf16) round_all<__nv_bfloat16>(x);
-  if (m.rounding == DType::f16) round_all<__half>(x);
-#pragma unroll
-  for (int i = 0; i < n; ++i) x[i] *= m.factor;
+  for (int i = 0; i < n; ++i) x[i] *= scale;
 }
 
 __device__ inline float zero_of(const CodeRow& row, std::int64_t block) {
