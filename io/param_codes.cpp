@@ -17,12 +17,14 @@ std::size_t param_code_bytes(const CodeSource& source, const Param& param) {
   return sum;
 }
 
-std::vector<PlacedCodes> read_param_codes(const CodeSource& source, const Param& param) {
+std::vector<PlacedCodes> read_param_codes(const CodeSource& source, const Param& param,
+                                          Device device) {
   std::vector<PlacedCodes> all;
   for (const NamedBox& named : param.boxes)
     all.push_back(
-        {named.local_begin, source.read_codes("model/" + named.tensor, named.whole,
-                                              named.global_begin, named.extent)});
+        {named.local_begin,
+         moved_to(device, source.read_codes("model/" + named.tensor, named.whole,
+                                            named.global_begin, named.extent))});
   return all;
 }
 

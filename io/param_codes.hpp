@@ -14,8 +14,9 @@ namespace trireme::io {
 // codes for each of them. Throws as the source does.
 std::size_t param_code_bytes(const CodeSource& source, const Param& param);
 
-// These codes, each with the place of its box in the Param.
-std::vector<PlacedCodes> read_param_codes(const CodeSource& source, const Param& param);
+// These codes on `device`, each with the place of its box in the Param.
+std::vector<PlacedCodes> read_param_codes(const CodeSource& source, const Param& param,
+                                          Device device = Device::host());
 
 // The numbers of all boxes of a Param into `value`, which has its shape.
 void read_param(const TensorSource& source, const Param& param, const TensorView& value);

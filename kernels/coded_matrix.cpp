@@ -1,4 +1,4 @@
-// Numbers of matrices of codes: checks, then the host.
+// Numbers of matrices of codes: checks, then the device of the stream.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/coded_matrix.hpp"
 
@@ -7,9 +7,7 @@
 
 namespace trireme::kernels {
 
-namespace host {
-decltype(kernels::decode_matrix) decode_matrix;
-}
+TRIREME_BACK_ENDS(decode_matrix);
 
 namespace {
 ProfileFamily family("decode weights");
@@ -21,10 +19,11 @@ void decode_matrix(Stream& stream, const CodedMatrix& matrix, const TensorView& 
   require(y_NK.shape() == matrix.shape, "decode_matrix: {} numbers of a matrix {}",
           y_NK.shape(), matrix.shape);
   if (stream.device().is_meta()) return;
-  require(stream.device().is_host() && matrix.codes.device().is_host(),
-          "decode_matrix: codes are decoded on hosts");
+  require(matrix.codes.device() == stream.device(),
+          "decode_matrix: codes of a matrix {} are not on the stream's device",
+          matrix.shape);
   const ProfileScope scope(family);
-  host::decode_matrix(stream, matrix, y_NK);
+  run_kernel<host::decode_matrix, cuda::decode_matrix>(stream, matrix, y_NK);
 }
 
 }  // namespace trireme::kernels

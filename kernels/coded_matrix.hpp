@@ -11,8 +11,8 @@ namespace trireme::kernels {
 //
 // y_NK  [N, K] as the matrix, floating, written; rows may be strided
 //
-// Cost: reads the codes and writes y once. On hosts, and nothing on meta; throws
-// Error(internal) on a GPU.
+// Codes lie where y does; every device has the same bits. Cost: reads the codes and
+// writes y once. Nothing on meta.
 void decode_matrix(Stream& stream, const CodedMatrix& matrix, const TensorView& y_NK);
 
 }  // namespace trireme::kernels

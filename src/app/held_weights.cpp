@@ -7,21 +7,17 @@
 
 namespace trireme::app {
 
-infer::Held held_weights(const Arguments& arguments, Device device) {
+infer::Held held_weights(const Arguments& arguments) {
   const std::string wanted = arguments.text("--weights", "auto");
   require(wanted == "auto" || wanted == "codes" || wanted == "numbers",
           Status::command_line, "--weights: '{}' is none of auto, codes and numbers",
           wanted);
-  require(wanted != "codes" || device.is_host(), Status::command_line,
-          "--weights codes: a GPU takes weights as numbers: write --weights numbers, or "
-          "--device cpu");
   const bool placed = arguments.has("--device-map") || arguments.has("--max-memory");
   require(
       wanted != "codes" || !placed, Status::command_line,
       "--weights codes: --device-map and --max-memory place weights as numbers: leave "
       "them out, or write --weights numbers");
-  return wanted == "numbers" || placed || !device.is_host() ? infer::Held::numbers
-                                                            : infer::Held::codes;
+  return wanted == "numbers" || placed ? infer::Held::numbers : infer::Held::codes;
 }
 
 void report_codes(comm::World& world, const infer::LoadedModel& model) {

@@ -372,7 +372,7 @@ std::unique_ptr<infer::LoadedModel> load_model(
   infer::StagePart part{pipeline.rank(), pipeline.size()};
   std::optional<Placement> placement;
   infer::Held held{};
-  world.agree([&] { held = held_weights(arguments, device); });
+  world.agree([&] { held = held_weights(arguments); });
   if (request.any || request.dry_run) {
     Planner planner(world, request, opened, mesh, device, use);
     placement = planner.plan();

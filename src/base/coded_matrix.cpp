@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/device_memory.hpp"
 #include "base/split.hpp"
 
 namespace trireme {
@@ -49,6 +50,20 @@ OwnedCodes::OwnedCodes(Device device, CodeType type, const Shape& shape,
   if (!has_zeros) return;
   zeros = Buffer(device, DType::f32, {count}, of, "zero points of codes");
   matrix.zeros = zeros.view();
+}
+
+OwnedCodes moved_to(Device device, OwnedCodes codes, MemoryClass of) {
+  const CodedMatrix& from = codes.matrix;
+  if (from.codes.device() == device) return codes;
+  OwnedCodes to(device, from.type, from.shape, from.layout, !from.zeros.empty(), of);
+  to.matrix.book = from.book;
+  to.matrix.rounding = from.rounding;
+  to.matrix.factor = from.factor;
+  Stream stream(device);
+  copy_bytes(stream, from.codes, to.matrix.codes);
+  copy_bytes(stream, from.scales, to.matrix.scales);
+  if (!from.zeros.empty()) copy_bytes(stream, from.zeros, to.matrix.zeros);
+  return to;
 }
 
 std::uint8_t nearest_e4m3(float x) {

@@ -71,6 +71,11 @@ struct OwnedCodes {
   OwnedCodes& operator=(OwnedCodes&&) = default;
 };
 
+// The same matrix in memory of `device`. On a GPU it is there for all that is queued
+// later on a stream of the device.
+OwnedCodes moved_to(Device device, OwnedCodes codes,
+                    MemoryClass of = MemoryClass::weights);
+
 // Codes of a box of a matrix, and where it begins in that.
 struct PlacedCodes {
   Shape begin;

@@ -81,7 +81,7 @@ struct AdapterKeys : Section {
       "How the frozen linear layers of blocks lie in memory (QLoRA): none: as numbers; "
       "stored: as the codes that the folder of model.from has; nf4 (blocks of 64), int8 "
       "(rows) or fp8 (E4M3, a scale for each output): as codes made of its numbers at "
-      "the start. A layer is decoded while it runs. On CPUs.",
+      "the start. A layer is decoded while it runs.",
       sets<&RunConfig::adapter, &AdapterSettings::quantize>};
 };
 

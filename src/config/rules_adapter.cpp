@@ -79,10 +79,10 @@ void AdapterRules::adapter_rules() {
 
 void AdapterRules::quantize_rules() {
   if (config_.adapter.quantize == model::BaseCodes::none) return;
-  rule({key::adapter.quantize, key::run.device}, config_.run.device != DeviceChoice::cuda,
-       key::adapter.quantize, " and ", key::run.device,
-       ": a GPU takes weights as numbers: write adapter.quantize = \"none\", or "
-       "run.device = \"cpu\"");
+  rule({key::adapter.quantize, key::run.cuda_graphs}, !config_.run.cuda_graphs,
+       key::adapter.quantize, " and ", key::run.cuda_graphs,
+       " cannot go together: which layer is decoded in a graph would depend on what ran "
+       "before it: write run.cuda_graphs = false, or adapter.quantize = \"none\"");
   rule({key::adapter.quantize, key::precision.compute}, !config_.precision.recipe.fp8(),
        key::adapter.quantize, " and ", key::precision.compute,
        ", which multiplies in FP8, cannot go together: its scales follow weights that "

@@ -3,9 +3,9 @@
 #include "engine/code_shards.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "base/device_memory.hpp"
 #include "base/split.hpp"
 
 namespace trireme::engine {
@@ -17,11 +17,11 @@ std::int64_t room_for(std::size_t bytes) {
   return divide_up(static_cast<std::int64_t>(bytes), aligned) * aligned;
 }
 
-// The elements of `from` at `to`.
-TensorView moved(const TensorView& from, std::byte*& to, bool copies) {
+// The elements of `from` at `to` on the stream's device.
+TensorView moved(Stream& stream, const TensorView& from, std::byte*& to, bool copies) {
   if (from.empty()) return {};
-  if (copies) std::memcpy(to, from.raw(), from.bytes());
-  const TensorView view(to, from.dtype(), from.shape());
+  const TensorView view(to, from.dtype(), from.shape(), stream.device());
+  if (copies) copy_bytes(stream, from, view);
   to += from.bytes();
   return view;
 }
@@ -72,28 +72,45 @@ OwnedCodes CodeShards::place(const Run& run, OwnedCodes codes, bool copies) {
   auto* to = static_cast<std::byte*>(gathered_.view().raw()) + part.begin + part.taken;
   part.taken += room;
   CodedMatrix& matrix = codes.matrix;
-  matrix.scales = moved(matrix.scales, to, copies);  // first, where f32 may lie
-  matrix.zeros = moved(matrix.zeros, to, copies);
-  matrix.codes = moved(matrix.codes, to, copies);
+  Stream stream(device_);
+  matrix.scales = moved(stream, matrix.scales, to, copies);  // first, where f32 may lie
+  matrix.zeros = moved(stream, matrix.zeros, to, copies);
+  matrix.codes = moved(stream, matrix.codes, to, copies);
   for (Buffer* own : {&codes.codes, &codes.scales, &codes.zeros}) *own = Buffer();
   return codes;
 }
 
+// Through the host's memory: that of a GPU has no part in messages which no step has.
 void CodeShards::deal(const Run& run, int reader) {
   const Part& part = part_of(run);
   comm::Group& group = *part.group;
   const std::int64_t each = part.shard_bytes();
   const TensorView mine = shard_of(run);
-  Stream stream(device_);
+  Stream stream(device_), host;
   here_ = -1;
-  if (group.rank() != reader) return group.receive(stream, mine, reader).wait();
+  const bool reads = group.rank() == reader, far = !device_.is_host();
+  Buffer passing;
+  if (far)
+    passing = Buffer(Device::host(), DType::u8, {reads ? part.bytes : each},
+                     MemoryClass::data, "codes on their way");
+  if (!reads) {
+    const TensorView here = far ? passing.view() : mine;
+    group.receive(host, here, reader).wait();
+    if (far) copy_bytes(stream, here, mine);
+    return;
+  }
+  TensorView all = gathered_.view().rows(part.begin, part.bytes);
+  if (far) {
+    copy_bytes(stream, all, passing.view());
+    all = passing.view();
+  }
   std::vector<comm::Handle> sent;
   for (int rank = 0; rank < group.size(); ++rank) {
-    const TensorView theirs = gathered_.view().rows(part.begin + rank * each, each);
+    const TensorView theirs = all.rows(rank * each, each);
     if (rank == reader) {
-      std::memcpy(mine.raw(), theirs.raw(), mine.bytes());
+      copy_bytes(stream, theirs, mine);
     } else {
-      sent.push_back(group.send(stream, theirs, rank));
+      sent.push_back(group.send(host, theirs, rank));
     }
   }
   for (comm::Handle& handle : sent) handle.wait();

@@ -8,7 +8,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "engine/planned_device.hpp"
 #include "kernels/host/parallel.hpp"
 #include "kernels/runtime/runtime.hpp"
 
@@ -107,11 +106,10 @@ std::vector<CodedParam> take_coded(const config::AdapterSettings& adapter,
 
 FrozenBase::FrozenBase(std::vector<CodedParam> params, const config::RunConfig& config,
                        comm::Mesh& mesh, WeightAccess& others, DType type, Device device)
-    : adapter_(config.adapter), params_(std::move(params)), codes_(others, device, type) {
-  require(!for_gpu(mesh, device), Status::bad_content,
-          "adapter.quantize = \"{}\": a GPU takes weights as numbers: write "
-          "adapter.quantize = \"none\", or run.device = \"cpu\"",
-          name_of(adapter_.quantize));
+    : adapter_(config.adapter),
+      params_(std::move(params)),
+      device_(device),
+      codes_(others, device, type) {
   if (config.parallel.sharding == optim::Sharding::weights) shards_.emplace(mesh, device);
   if (shards_) {
     for (const CodedParam& coded : params_)
@@ -164,6 +162,22 @@ std::vector<OwnedCodes> FrozenBase::read(const Pieces& pieces) const {
     all.push_back(std::move(*codes[i]));
   }
   return all;
+}
+
+// What goes to a GPU is on the host for as many pieces as are read at once.
+void FrozenBase::read_all(AllCodes& all) {
+  const Pieces every = pieces([](const CodedParam&) { return true; });
+  const std::size_t at_once =
+      device_.is_host() ? every.size() : static_cast<std::size_t>(kernels::threads());
+  for (std::size_t first = 0; first < every.size(); first += at_once) {
+    const auto begin = every.begin() + static_cast<std::ptrdiff_t>(first);
+    const std::size_t count = std::min(at_once, every.size() - first);
+    const Pieces some(begin, begin + static_cast<std::ptrdiff_t>(count));
+    std::vector<OwnedCodes> codes = read(some);
+    for (std::size_t i = 0; i < count; ++i)
+      all[some[i].param].push_back(
+          {some[i].named->local_begin, moved_to(device_, std::move(codes[i]))});
+  }
 }
 
 // In a round each rank of the group reads one run. A rank that cannot goes on with the
@@ -228,10 +242,7 @@ void FrozenBase::load() {
   if (shards_) {
     for (const bool expert : {false, true}) read_in_turns(expert, all);
   } else {
-    const Pieces every = pieces([](const CodedParam&) { return true; });
-    std::vector<OwnedCodes> codes = read(every);
-    for (std::size_t i = 0; i < every.size(); ++i)
-      all[every[i].param].push_back({every[i].named->local_begin, std::move(codes[i])});
+    read_all(all);
   }
   for (std::size_t i = 0; i < params_.size(); ++i) {
     std::size_t bytes = 0;

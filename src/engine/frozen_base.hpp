@@ -29,7 +29,7 @@ std::vector<CodedParam> take_coded(const config::AdapterSettings& adapter,
 class FrozenBase final : public WeightAccess {
  public:
   // `others` owns the other weights, and outlives this, as does the mesh. The codes are
-  // empty until load(). Throws Error(bad_content) for a GPU.
+  // empty until load().
   FrozenBase(std::vector<CodedParam> params, const config::RunConfig& config,
              comm::Mesh& mesh, WeightAccess& others, DType type, Device device);
 
@@ -70,6 +70,7 @@ class FrozenBase final : public WeightAccess {
   template <class Predicate>
   Pieces pieces(const Predicate& is_wanted) const;
   std::vector<OwnedCodes> read(const Pieces& pieces) const;
+  void read_all(AllCodes& all);
   void read_in_turns(bool expert, AllCodes& all);
   // What one rank of the group has read of a run goes to all.
   void deal(const CodeShards::Run& run, int reader, std::vector<OwnedCodes> own,
@@ -77,6 +78,7 @@ class FrozenBase final : public WeightAccess {
 
   const config::AdapterSettings& adapter_;
   std::vector<CodedParam> params_;
+  Device device_;
   std::optional<CodeShards> shards_;  // where weights are sharded
   model::CodedWeights codes_;
   bool loaded_ = false;

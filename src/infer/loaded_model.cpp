@@ -72,7 +72,8 @@ void LoadedModel::read(Param& param, int module, const io::TensorSource& source,
   if (held == Held::codes && coded != nullptr && !param.table) {
     const std::size_t bytes = io::param_code_bytes(*coded, param);
     if (bytes > 0)
-      return codes_.add(module, param, io::read_param_codes(*coded, param), bytes);
+      return codes_.add(module, param, io::read_param_codes(*coded, param, device_),
+                        bytes);
   }
   weights_.emplace_back(device_, dtype(), param.shape, MemoryClass::weights, param.name);
   param.value = weights_.back().view();

@@ -22,7 +22,7 @@ struct StagePart {
   bool last() const { return stage + 1 == stages; }
 };
 
-// How weights lie in memory that their source has as codes: as these, on hosts (see
+// How weights lie in memory that their source has as codes: as these (see
 // model::CodedWeights), or as numbers, as all others.
 enum class Held : std::uint8_t { numbers, codes };
 

@@ -42,6 +42,10 @@ void check_fp8_blocks(Probe& probe, DType dtype);
 void check_stochastic_rounding(Probe& probe, DType dtype);
 void check_square_roots(Probe& probe, DType dtype);
 
+// Of matrices of codes.
+void check_code_numbers(Probe& probe, DType dtype);
+void check_code_products(Probe& probe, DType dtype);
+
 // Of matrix products.
 void check_products(Probe& probe, DType dtype);
 void check_wide_products(Probe& probe, DType dtype);

@@ -53,6 +53,8 @@ constexpr std::array rows = {
     Row{"product, bias and activation", check_product_activation, every},
     Row{"product, derivative", check_product_derivative, every},
     Row{"product, bias gradient", check_product_bias_gradient, every},
+    Row{"numbers of codes", check_code_numbers, every},
+    Row{"products with codes", check_code_products, every},
     Row{"fp8 products, e4m3 and", check_fp8_products, fp8},
     Row{"fp8 products by blocks, e4m3 and", check_fp8_block_products, fp8},
 };

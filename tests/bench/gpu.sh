@@ -514,6 +514,10 @@ write_claims() {
     "$(rate kernels.log "gemm up, weight, then bias gradient gpt2")"
   claim "fp8.md" "product of FP8, one scale for each tensor, llama" \
     "$(rate kernels.log "fp8 product llama tensor")"
+  claim "codes.md" "one token by a matrix of NF4 codes, llama" \
+    "$(rate kernels.log "codes llama nf4 product 1 x")"
+  claim "" "  by one of int8, by one of FP8" \
+    "$(rate kernels.log "codes llama int8 product 1 x"), $(rate kernels.log "codes llama fp8 128x128 product 1 x")"
   claim "gpu.md" "norms read each byte once: residual + rms_norm llama" \
     "$(rate kernels.log "residual + rms_norm llama")"
   deck_claims

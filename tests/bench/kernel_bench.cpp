@@ -1,6 +1,5 @@
 // Times every kernel at the sizes of GPT-2 124M and of a Llama of 1.3 billion parameters.
 // SPDX-License-Identifier: Apache-2.0
-//
 // kernel_bench [--device cpu|cuda] [--type fp32|bf16|fp16] [--only NAME] [--quick]
 #include <algorithm>
 #include <cmath>
@@ -11,6 +10,7 @@
 #include "base/format.hpp"
 #include "bench/attention_scratch.hpp"
 #include "bench/bench.hpp"
+#include "bench/code_kernels.hpp"
 #include "kernels/activation.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/cross_entropy.hpp"
@@ -66,6 +66,7 @@ class KernelBench {
     }
     table.print();
     for (const Model& m : models(s)) fp8(m);
+    for (const Model& m : models(s)) add_code_kernels(s, table, m.name, m.F, m.D);
     table.print();
     for (const Model& m : models(s)) {
       norms(m);

@@ -6,13 +6,15 @@ if(TRIREME_CUDA)
                         trireme_test_options)
   trireme_gpu_test(gpu_engine_test)
   add_executable(gpu_memory_test memory_test.cpp)
-  target_link_libraries(gpu_memory_test PRIVATE trireme_mesh_run trireme_train trireme_plan)
+  target_link_libraries(gpu_memory_test PRIVATE trireme_mesh_run trireme_train trireme_plan
+                        trireme_convert)
   trireme_gpu_test(gpu_memory_test RANKS 2)
   add_executable(gpu_graphs_test graphs_test.cpp)
   target_link_libraries(gpu_graphs_test PRIVATE trireme_mesh_run trireme_train
                         trireme_test_options)
   trireme_gpu_test(gpu_graphs_test RANKS 1 2)
   trireme_gpu_test(generator_test)  # weights that come to the GPU as they are used
+  trireme_gpu_test(adapter_mesh_test RANKS 2 TIMEOUT 900)  # beside codes
   trireme_gpu_test(mesh_table_test RANKS 2 4 TIMEOUT 900)
   if(NOT TRIREME_CUDA STREQUAL "EMULATED")  # there they take ten minutes
     foreach(topic equality equality_schedule equality_recompute)

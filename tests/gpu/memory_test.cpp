@@ -13,6 +13,7 @@
 #include "kernels/runtime/working_memory.hpp"
 #include "plan/plan.hpp"
 #include "ranks/equality.hpp"
+#include "support/coded_base.hpp"
 #include "support/device.hpp"
 #include "support/ledger.hpp"
 
@@ -104,6 +105,27 @@ TEST(GpuMemory, LedgerIsAsPlanned) {
                  testing::PrintToString(c.words));
     expect_as_planned(equality_config(
         c.model, c.compute, Words{"model.layers=2", "batch.global=4"} + c.words));
+  }
+}
+
+// Frozen weights that are codes on the GPU, whole on every rank or sharded, of experts
+// too.
+TEST(GpuMemory, LedgerIsAsPlannedWithCodes) {
+  struct Case {
+    const char* model;
+    const char* quantize;
+    const char* sharding;
+  };
+  for (const Case& c :
+       {Case{"llama-tied", "nf4", "NO_SHARD"}, Case{"mixtral", "int8", "FULL_SHARD"}}) {
+    SCOPED_TRACE(format("{} {} {}", c.model, c.quantize, c.sharding));
+    auto config =
+        equality_config(c.model, "bf16",
+                        {"model.layers=2", "batch.global=4", "adapter.rank=2",
+                         "model.from=base", std::string("adapter.quantize=") + c.quantize,
+                         std::string("parallel.sharding_strategy=") + c.sharding});
+    config.adapter.codes = coded_base(config.adapter.quantize, DType::bf16);
+    expect_as_planned(config);
   }
 }
 

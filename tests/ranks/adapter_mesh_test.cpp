@@ -1,8 +1,9 @@
-// Adapters train on every mesh of a table (adapter_meshes.txt) as on one rank.
+// Adapters train on every mesh of a table (adapter_meshes.txt) as on one rank of a host.
 // SPDX-License-Identifier: Apache-2.0
 // The second matrices start with numbers, so that the first ones have gradients at once.
 #include <gtest/gtest.h>
 
+#include "base/device_memory.hpp"
 #include "kernels/elementwise.hpp"
 #include "nn/adapter_config.hpp"
 #include "support/coded_base.hpp"
@@ -64,6 +65,16 @@ Outcome run(const config::RunConfig& config, comm::Mesh& mesh,
   return train_steps(config, mesh, steps, true, inspect, with_numbers, true);
 }
 
+void change_first_byte(const TensorView& data) {
+  const TensorView first(data.raw(), DType::u8, {1}, data.device());
+  std::uint8_t byte = 0;
+  const TensorView here(&byte, DType::u8, {1});
+  Stream stream(data.device());
+  copy_bytes(stream, first, here);
+  byte = static_cast<std::uint8_t>(byte ^ 1u);
+  copy_bytes(stream, here, first);
+}
+
 // Codes that several ranks hold are the same ones; a bit of the last rank's that is
 // another is found where the first rank holds them, too.
 void expect_alike(engine::Engine& engine, comm::Mesh& mesh, bool replicated) {
@@ -79,8 +90,7 @@ void expect_alike(engine::Engine& engine, comm::Mesh& mesh, bool replicated) {
   };
   EXPECT_EQ(check(), "");
   ASSERT_FALSE(boxes.empty());
-  auto* const byte = static_cast<unsigned char*>(boxes.front().data.raw());
-  if (world().rank() == world().size() - 1) *byte = static_cast<unsigned char>(*byte ^ 1);
+  if (world().rank() == world().size() - 1) change_first_byte(boxes.front().data);
   const std::string found = check();
   EXPECT_EQ(found.find("base/") != std::string::npos, replicated) << found;
 }
@@ -135,6 +145,8 @@ TEST(AdapterMesh, EachMeshEqualsOneRank) {
     SCOPED_TRACE(line.text);
     auto config = mesh_config(line, "fp64");
     const bool coded = config.adapter.quantize != model::BaseCodes::none;
+    // On a GPU those beside codes; lengths of rows are made on CPUs.
+    if (test_device().is_cuda() && (!coded || config.adapter.matrices.dora)) continue;
     const auto base = coded ? coded_base(config.adapter.quantize) : nullptr;
     config.adapter.codes = base;
     comm::Mesh mesh = test_mesh(config);
@@ -150,7 +162,8 @@ TEST(AdapterMesh, EachMeshEqualsOneRank) {
     config::RunConfig plain = without_mesh(config);
     plain.adapter.quantize = model::BaseCodes::none;
     const Outcome one = run(plain, alone, base.get());
-    if (coded) expect_same_as_numbers(without_mesh(config), alone, one);
+    if (coded && !test_device().is_cuda())
+      expect_same_as_numbers(without_mesh(config), alone, one);
     expect_equal(outcome, one, eq64);
     expect_frozen(outcome);
     for (const auto& [name, values] : one.gradients) {

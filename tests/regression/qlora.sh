@@ -110,7 +110,7 @@ refused 65 "no weights as codes" adapter.quantize=stored
 refused 65 "is quantized already" adapter.quantize=nf4 "model.from=$work/nf4"
 refused 65 "is a checkpoint, which holds numbers" adapter.quantize=stored "model.from=$work/nf4.ck"
 refused 64 "adapter.quantize" adapter.quantize=nf5
-refused 65 "a GPU takes weights as numbers" adapter.quantize=nf4 run.device=cuda
+refused 65 "which layer is decoded in a graph" adapter.quantize=nf4 run.device=cuda run.cuda_graphs=true
 refused 65 "which multiplies in FP8" adapter.quantize=nf4 precision.compute=fp8
 refused 65 "adapter.quantize" adapter.quantize=nf4 adapter.rank=0 adapter.alpha=8.0 adapter.dropout=0.0 'adapter.modules_to_save=[]'
 refused 65 "merge them first" "model.from=$work/made.nf4"
