@@ -3,6 +3,7 @@
 #include "kernels/optimizer.hpp"
 
 #include "kernels/dispatch.hpp"
+#include "kernels/step_decision.hpp"
 
 namespace trireme::kernels {
 
@@ -78,7 +79,11 @@ void update(Stream& stream, const Update& update, const TensorView& master,
 }
 
 void update_all(Stream& stream, std::span<const Update> updates,
-                std::span<const UpdateTensors> tensors) {
+                std::span<const UpdateTensors> tensors, const TensorView& decision) {
+  require(decision.empty() ||
+              (decision.dtype() == DType::f64 && decision.elements() == decision_values),
+          "optimizer: a decision is {} {}", name_of(decision.dtype()), decision.shape());
+  if (!decision.empty()) check_place(stream, decision, "the decision");
   require(updates.size() == tensors.size(), "optimizer: {} steps for {} tensors",
           updates.size(), tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -97,7 +102,8 @@ void update_all(Stream& stream, std::span<const Update> updates,
             "optimizer: tensor {} has another formula or other types than the first one",
             i);
   }
-  run_kernel<host::update_all, cuda::update_all>(family, stream, updates, tensors);
+  run_kernel<host::update_all, cuda::update_all>(family, stream, updates, tensors,
+                                                 decision);
 }
 
 }  // namespace trireme::kernels

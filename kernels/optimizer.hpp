@@ -32,8 +32,10 @@ struct UpdateTensors {
 };
 
 // update() of each of the tensors by its own step, in one sweep on a GPU. All have one
-// formula, and types as the first one has them.
+// formula, and types as the first one has them. decision: empty, or f64 as decide_step()
+// leaves it, on the stream's device, read when the work runs: its scale takes the place
+// of all steps' gradient_scale, and where it is not sound nothing is read or written.
 void update_all(Stream& stream, std::span<const Update> updates,
-                std::span<const UpdateTensors> tensors);
+                std::span<const UpdateTensors> tensors, const TensorView& decision = {});
 
 }  // namespace trireme::kernels

@@ -99,10 +99,14 @@ cudaError_t copy_async(Copy copy, cudaMemcpyKind kind, cudaStream_t handle,
       is_pageable(copy.from, copy.rows.span(copy.from_pitch), copy.from_device);
   if (stream->recorded.capture != nullptr && (to_pageable || from_pageable))
     return stream->recorded.capture->invalidate(cudaErrorStreamCaptureUnsupported);
-  if (const cudaError_t refused = add_copy(*stream, copy)) return refused;
   // Copies within the device do not block the host; copies to pageable memory always do.
   const bool within_device = copy.to_device && copy.from_device;
-  if (to_pageable || (blocking && !within_device)) Streams::get().run(*stream);
+  const bool waits = to_pageable || (blocking && !within_device);
+  if (waits) Streams::get().begin_wait(stream, stream->done == stream->queued);
+  if (const cudaError_t refused = add_copy(*stream, copy)) return refused;
+  if (!waits) return cudaSuccess;
+  Streams::get().end_wait();
+  Streams::get().run(*stream);
   return cudaSuccess;
 }
 

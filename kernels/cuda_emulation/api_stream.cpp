@@ -51,7 +51,10 @@ cudaError_t finish(cudaStream_t handle, Asks asks) {
         if (stream.recorded.capture != nullptr)
           return stream.recorded.capture->invalidate(cudaErrorStreamCaptureUnsupported);
         if (const cudaError_t error = Streams::get().refusal()) return error;
-        if (asks == Asks::yes) return answer(Streams::get().look(stream));
+        Streams::get().begin_wait(&stream, stream.done == stream.queued);
+        const bool ended = asks == Asks::no || Streams::get().look(stream);
+        if (ended) Streams::get().end_wait();
+        if (asks == Asks::yes) return answer(ended);
         Streams::get().run(stream);
         return cudaSuccess;
       },
@@ -68,6 +71,8 @@ cudaError_t finish(cudaEvent_t handle, Asks asks) {
         const std::shared_ptr<Record> record = event.record;
         if (record == nullptr) return cudaSuccess;
         if (asks == Asks::yes) return answer(Streams::get().look(*record));
+        Streams::get().begin_wait(&event, record->done);
+        Streams::get().end_wait();
         Streams::get().run_until(*record);
         return cudaSuccess;
       },
@@ -75,6 +80,11 @@ cudaError_t finish(cudaEvent_t handle, Asks asks) {
 }
 
 }  // namespace
+
+std::int64_t host_waits() {
+  const std::lock_guard lock(api_mutex());
+  return Streams::get().waits();
+}
 
 cudaError_t enqueue(cudaStream_t handle, std::function<void()> work) {
   return with_stream(handle, [&](CUstream_st& stream) {

@@ -218,6 +218,12 @@ void Streams::wait(const std::function<bool()>& has_ended) {
   }
 }
 
+void Streams::begin_wait(const void* what, bool has_ended) {
+  if (has_ended || waited_for_ == what) return;
+  waited_for_ = what;
+  ++waits_;
+}
+
 void Streams::move() {
   const OpenMemory open;
   ++rounds_;

@@ -84,6 +84,11 @@ class Streams {
   bool look(const Record& record);
   // Lets every stream come as far as it can, as a device does by itself.
   void move();
+  // The host waits for `what`, if that has not ended: from now on, or as it already did;
+  // and that its wait is over.
+  void begin_wait(const void* what, bool has_ended);
+  void end_wait() { waited_for_ = nullptr; }
+  std::int64_t waits() const { return waits_; }
   // How often move() has run: what is ready has had its turn after two more.
   std::uint64_t rounds() const { return rounds_; }
   bool running() const { return running_; }  // whether an item runs now
@@ -104,6 +109,8 @@ class Streams {
   std::unordered_set<CUevent_st*> events_;
   bool running_ = false;
   std::uint64_t rounds_ = 0;
+  std::int64_t waits_ = 0;
+  const void* waited_for_ = nullptr;  // in the wait that goes on
 };
 
 }  // namespace trireme::cuda_emulation

@@ -10,6 +10,7 @@
 #include "kernels/host/parallel.hpp"
 #include "kernels/optimizer_types.hpp"
 #include "kernels/runtime/runtime.hpp"
+#include "kernels/step_decision.hpp"
 
 namespace trireme::kernels::host {
 namespace {
@@ -82,10 +83,14 @@ void update(Stream& /*stream*/, const Update& update, const TensorView& master,
 }
 
 void update_all(Stream& stream, std::span<const Update> updates,
-                std::span<const UpdateTensors> tensors) {
+                std::span<const UpdateTensors> tensors, const TensorView& decision) {
+  const double* const decided = decision.empty() ? nullptr : decision.data<double>();
+  if (decided != nullptr && decided[decided_sound] == 0) return;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const UpdateTensors& x = tensors[i];
-    host::update(stream, updates[i], x.master, x.gradient, x.states, x.weight);
+    Update step = updates[i];
+    if (decided != nullptr) step.gradient_scale = decided[decided_scale];
+    host::update(stream, step, x.master, x.gradient, x.states, x.weight);
   }
 }
 

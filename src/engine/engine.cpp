@@ -78,12 +78,15 @@ Engine::Engine(const config::RunConfig& config, comm::Mesh& mesh, Device device)
       model_(config_, mesh, device),
       totals_(mesh, device),
       expert_loads_(config_.model, mesh, model_, device),
-      fp8_scales_(mesh, model_, device) {
+      fp8_scales_(mesh, model_, device),
+      parts_(device) {
   if (device.is_cuda()) choose_libraries(config.run);
   if (config.precision.compute == DType::f16)
     scaler_.emplace(config.precision.loss_scale);
   build_store();
   reports_.emplace(config_.precision, mesh, *store_, device);
+  if (decides_on_device(config_, store_->config(), mesh, device))
+    decision_.emplace(config_, mesh, device);
   executor_.emplace(config_, mesh, model_, *store_, device,
                     demand_of(config, mesh, device));
   if (device.is_meta()) measure();

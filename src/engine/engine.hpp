@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "config/run_config.hpp"
+#include "engine/device_clock.hpp"
+#include "engine/device_decision.hpp"
 #include "engine/executor.hpp"
 #include "engine/expert_loads.hpp"
 #include "engine/fp8_scales.hpp"
@@ -87,7 +89,9 @@ class Engine {
   // Of activations on the host; what moved since the start.
   std::size_t offloaded_activation_bytes() const { return executor_->offloaded_bytes(); }
   ActivationTraffic activation_traffic() const { return executor_->activation_traffic(); }
-  std::size_t communication_bytes() const { return executor_->communication_bytes(); }
+  std::size_t communication_bytes() const {
+    return executor_->communication_bytes() + (decision_ ? decision_->bytes() : 0);
+  }
   // Of scratch, tables, token ids on a GPU.
   std::size_t workspace_bytes() const;
   // What the kernels of a GPU hold for themselves; 0 elsewhere.
@@ -101,10 +105,22 @@ class Engine {
   void drop_graphs() { executor_->drop_graphs(); }
 
  private:
+  // What is known of a step when its gradients are on their way.
+  struct UnderWay {
+    StepObserver& observer;
+    double items = 1, scale = 1;  // of the loss: divided by, and times
+    WorkClock clock;              // since forward began
+    // Whether ranks that hold the same weights should take the same time.
+    bool work_is_alike = true;
+    StepResult result;
+  };
+
   void build_store();
   void measure();
   void begin_step(const Batch& batch);
   void finish_gradients();
+  void finish_by_host(UnderWay& step);
+  void finish_by_device(UnderWay& step, const kernels::StepLimits& limits);
   bool overflows(const StepResult& result);
   nn::PreferenceSums mean_of_pairs(double pairs);
   std::int64_t update_number(std::int64_t step) const;
@@ -122,6 +138,8 @@ class Engine {
   ExpertLoads expert_loads_;
   Fp8Scales fp8_scales_;
   std::optional<RoundingReports> reports_;
+  std::optional<DeviceDecision> decision_;  // where the deck lets the GPU judge
+  DeviceClock parts_;                       // of a step that it judges
 };
 
 }  // namespace trireme::engine

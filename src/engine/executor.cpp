@@ -25,26 +25,32 @@ const char* range_name(schedule::ActionKind kind) {
   return "action";
 }
 
+bool is_true_on_any(bool mine, comm::Group& everyone) {
+  Stream host;
+  double any = mine ? 1.0 : 0.0;
+  everyone.all_reduce(host, TensorView(&any, DType::f64, {1}), comm::Reduce::max).wait();
+  return any > 0;
+}
+
 }  // namespace
 
-double Executor::train(const Batch& batch, double scale, double loss_scale,
-                       nn::Fp8Report* report) {
+void Executor::train(const Batch& batch, double scale, double loss_scale,
+                     nn::Fp8Report* report) {
   const auto microbatches = static_cast<std::int64_t>(batch.inputs.size());
   follow(microbatches);
   pairs_.sums = {};
-  return execute(
-      schedule_,
-      {.inputs = batch.inputs,
-       .targets = batch.targets,
-       .step = batch.step,
-       .scale = scale,
-       .loss_scale = loss_scale,
-       .sequences = (microbatches * config_.parallel.mesh.data - batch.stand_ins) *
-                    config_.batch.micro,
-       .counted = microbatches - (batch.ends_with_stand_in ? 1 : 0),
-       .report = report,
-       .documents = batch.documents.empty() ? nullptr : &batch.documents,
-       .answers = batch.answers.empty() ? nullptr : batch.answers.data()});
+  execute(schedule_,
+          {.inputs = batch.inputs,
+           .targets = batch.targets,
+           .step = batch.step,
+           .scale = scale,
+           .loss_scale = loss_scale,
+           .sequences = (microbatches * config_.parallel.mesh.data - batch.stand_ins) *
+                        config_.batch.micro,
+           .counted = microbatches - (batch.ends_with_stand_in ? 1 : 0),
+           .report = report,
+           .documents = batch.documents.empty() ? nullptr : &batch.documents,
+           .answers = batch.answers.empty() ? nullptr : batch.answers.data()});
 }
 
 double Executor::evaluate(const std::vector<TensorView>& inputs_T,
@@ -54,14 +60,19 @@ double Executor::evaluate(const std::vector<TensorView>& inputs_T,
                           std::vector<double>* log_probabilities) {
   const std::vector<nn::Documents> of_row = {documents};
   const nn::Head::EachChunk nothing;
-  return execute(forward_schedule_, {.inputs = inputs_T,
-                                     .targets = targets_T,
-                                     .training = false,
-                                     .sequences = config_.batch.global,
-                                     .each = each ? each : &nothing,
-                                     .documents = documents.empty() ? nullptr : &of_row,
-                                     .answers = answers,
-                                     .log_probabilities = log_probabilities});
+  execute(forward_schedule_, {.inputs = inputs_T,
+                              .targets = targets_T,
+                              .training = false,
+                              .sequences = config_.batch.global,
+                              .each = each ? each : &nothing,
+                              .documents = documents.empty() ? nullptr : &of_row,
+                              .answers = answers,
+                              .log_probabilities = log_probabilities});
+  Stream stream(device_);
+  double loss = 0;
+  copy_bytes(stream, loss_.view(), TensorView(&loss, DType::f64, {1}));
+  finish_times();
+  return loss;
 }
 
 // The first launch of a kernel loads it, and may wait until the GPU is idle. A message
@@ -71,31 +82,22 @@ double Executor::evaluate(const std::vector<TensorView>& inputs_T,
 // What else ranks wait for together, all ranks of a group come to in the same order.
 // Graphs are made in a second run, which is treated alike, because that may take memory
 // of the GPU. A run that counts what FP8 loses launches each kernel by itself.
-double Executor::execute(const schedule::Schedule& schedule, const Work& work) {
+void Executor::execute(const schedule::Schedule& schedule, const Work& work) {
   if (graphs_ && work.training && everyone_ != nullptr)
-    graphs_->begin_step([&](bool mine) { return is_true_on_any(mine); });
+    graphs_->begin_step([&](bool mine) { return is_true_on_any(mine, *everyone_); });
   const int needed = !graphs_ ? 1 : everyone_ == nullptr ? 2 : 3;
   const bool warm = work.training ? warmth_.runs >= needed : warmth_.has_evaluated;
   if (warm) return run(schedule, work);
   if (!work.training) warmth_.has_evaluated = true;
   if (work.training && (!graphs_ || work.report == nullptr)) ++warmth_.runs;
   warmth_.sends_block = pipeline_.send_through_host(true);
-  const double loss = run(schedule, work);
+  run(schedule, work);
+  Stream(device_).synchronize();  // all that came in by the host is in place
   warmth_.sends_block = false;
   pipeline_.send_through_host(false);
-  return loss;
 }
 
-bool Executor::is_true_on_any(bool mine) const {
-  Stream host;
-  double any = mine ? 1.0 : 0.0;
-  everyone_->all_reduce(host, TensorView(&any, DType::f64, {1}), comm::Reduce::max)
-      .wait();
-  return any > 0;
-}
-
-// Reading the loss is where the host waits for a GPU.
-double Executor::run(const schedule::Schedule& schedule, const Work& work) {
+void Executor::run(const schedule::Schedule& schedule, const Work& work) {
   Stream stream(device_);
   kernels::fill(stream, loss_.view(), 0.0);
   if (!scale_.view().empty())
@@ -111,10 +113,6 @@ double Executor::run(const schedule::Schedule& schedule, const Work& work) {
   // What is still on its way to other stages may go on while this one does other things,
   // but its memory must not be used before it is gone: claim() waits for it.
   times_.end(stream);
-  double loss = 0;
-  copy_bytes(stream, loss_.view(), TensorView(&loss, DType::f64, {1}));
-  times_.sum();
-  return loss;
 }
 
 void Executor::perform(const schedule::Action& action, const Work& work, Stream& stream) {

@@ -39,10 +39,14 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   // Forward and backward of all microbatches. Gradients of loss sum * scale * loss_scale
-  // are added in the store; `report`, if given, counts what FP8 loses. Returns the sum of
-  // the losses of this rank's tokens, which is 0 but on the last stage; 0 on meta.
-  double train(const Batch& batch, double scale, double loss_scale,
-               nn::Fp8Report* report);
+  // are added in the store; `report`, if given, counts what FP8 loses. Queues the work of
+  // a GPU, for which it need not have waited.
+  void train(const Batch& batch, double scale, double loss_scale, nn::Fp8Report* report);
+  // Where the sum of the losses of this rank's tokens in the last run is, f64 [1], which
+  // is 0 but on the last stage.
+  const TensorView& loss() const { return loss_.view(); }
+  // The device has come to the end of the last run: its times are added up.
+  void finish_times() { times_.sum(); }
   // The same sum of one microbatch, without gradients. `each`: see nn::Head::evaluate;
   // `answers`: their log-probabilities are written where this rank has the head.
   double evaluate(const std::vector<TensorView>& inputs_T,
@@ -55,7 +59,7 @@ class Executor {
   // Of the last run of training: sums over the pairs that this rank has, each by its
   // share; zero but on the last stage.
   const nn::PreferenceSums& pairs() const { return pairs_.sums; }
-  // Of the last run.
+  // Of the last run, once finish_times() was called.
   const ActionTimes& times() const { return times_; }
   const ActivationDemand& demand() const { return demand_; }
   // On meta: the demand is what the runs so far have reached, and `kernels`.
@@ -134,9 +138,8 @@ class Executor {
   std::unique_ptr<OffloadedBlocks> offloaded_blocks(int c);
   void prepare_graphs(bool for_gpu);
 
-  double execute(const schedule::Schedule& schedule, const Work& work);
-  double run(const schedule::Schedule& schedule, const Work& work);
-  bool is_true_on_any(bool mine) const;
+  void execute(const schedule::Schedule& schedule, const Work& work);
+  void run(const schedule::Schedule& schedule, const Work& work);
   void perform(const schedule::Action& action, const Work& work, Stream& stream);
   void forward(const schedule::Action& action, const Work& work, Stream& stream);
   void backward(const schedule::Action& action, const Work& work, Stream& stream);

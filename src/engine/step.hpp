@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/tensor_view.hpp"
 #include "engine/step_totals.hpp"
+#include "kernels/math/step_decision.hpp"
 #include "nn/pass.hpp"
 
 namespace trireme::engine {
@@ -52,15 +55,31 @@ enum class StepPhase : std::uint8_t {
   finished
 };
 
+// Seconds of a GPU for the parts of a step of which the host only fills the queue.
+struct DeviceTimes {
+  double compute = 0, reduce = 0, update = 0;
+};
+
 // Watches a step: times, traces, the watchdog, the rules for unsound steps, injected
 // faults, tests. Every function is called once in each step, on every rank, in the order
 // in which they stand here; collectives in them are allowed.
+//
+// Where a GPU judges the step by itself (engine/device_decision.hpp), and limits() are
+// given, the host queues all of it before it waits: before_update() then comes before
+// device_took(), computed(), agreed() and accepts(), and gradients_ready() is left out.
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
   virtual void enter(StepPhase, std::int64_t /*step*/) {}
+  // What accepts() will say, as far as loss and norm tell; null where the step's numbers
+  // must be seen, or are changed, on the host before its update. Alike on all ranks.
+  virtual std::optional<kernels::StepLimits> limits(std::int64_t /*step*/) {
+    return kernels::StepLimits{};
+  }
   // What this rank's gradients are multiplied by, as a fault that is injected.
   virtual double gradient_factor() { return 1.0; }
+  // How long the GPU took, where it judges the step.
+  virtual void device_took(const DeviceTimes&) {}
   // Gradients of this rank's microbatches are there. `mine` has the rank's part of the
   // loss, and takes what the ranks agree on besides.
   virtual void computed(StepTotals::Outcome& /*mine*/) {}
@@ -84,10 +103,25 @@ class StepObservers : public StepObserver {
   void enter(StepPhase phase, std::int64_t step) override {
     for (StepObserver* one : all_) one->enter(phase, step);
   }
+  std::optional<kernels::StepLimits> limits(std::int64_t step) override {
+    kernels::StepLimits all;
+    bool are_given = true;
+    for (StepObserver* one : all_) {
+      const auto its = one->limits(step);
+      are_given = are_given && its;
+      if (!its) continue;
+      all.finite = all.finite || its->finite;
+      all.largest_norm = std::min(all.largest_norm, its->largest_norm);
+    }
+    return are_given ? std::optional(all) : std::nullopt;
+  }
   double gradient_factor() override {
     double factor = 1.0;
     for (StepObserver* one : all_) factor *= one->gradient_factor();
     return factor;
+  }
+  void device_took(const DeviceTimes& times) override {
+    for (StepObserver* one : all_) one->device_took(times);
   }
   void computed(StepTotals::Outcome& mine) override {
     for (StepObserver* one : all_) one->computed(mine);

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <limits>
 
 #include "base/error.hpp"
 #include "engine/planned_device.hpp"
+#include "kernels/math/step_decision.hpp"
 
 namespace trireme::engine {
 namespace {
@@ -114,29 +113,24 @@ void StepTotals::combine_rows(const TensorView& rows_PN, const TensorView& out_N
     return rows[rank * row_values + value];
   };
   std::array<double, row_values> all{};
-  bool finite = true;
+  kernels::math::StepSums sums(static_cast<std::int32_t>(in_stage), mesh.tensor);
   for (std::size_t rank = 0; rank < P; ++rank) {
     for (const std::size_t greatest : {stop_at, memory_at, run_at})
       all[greatest] = std::max(all[greatest], at(rank, greatest));
-    all[squares_at] =
-        rank == 0 ? at(rank, squares_at) : all[squares_at] + at(rank, squares_at);
-    finite = finite && std::isfinite(at(rank, loss_at));
+    sums.add(at(rank, loss_at), at(rank, squares_at));
   }
+  all[loss_at] = sums.loss();
+  all[squares_at] = sums.squares();
   for (std::size_t first = 0; first < P; first += in_stage) {
-    double loss = at(first, loss_at), busy = 0;
-    for (std::size_t rank = first + T; rank < first + in_stage; rank += T)
-      loss += at(rank, loss_at);  // tensor ranks have one each
+    double busy = 0;
     for (std::size_t rank = first; rank < first + in_stage; ++rank)
       busy += at(rank, busy_at) / static_cast<double>(in_stage);
-    all[loss_at] = first == 0 ? loss : all[loss_at] + loss;
     if (!idle_shares_.empty())
       idle_shares_[first / in_stage] = all[run_at] > 0 ? 1.0 - busy / all[run_at] : 0.0;
     for (std::size_t tensor = 0; tensor < T; ++tensor)
       find_slow(rows.subspan((first + tensor) * row_values), in_stage / T,
                 static_cast<int>(first + tensor));
   }
-  if (std::isfinite(all[loss_at]) && !finite)
-    all[loss_at] = std::numeric_limits<double>::quiet_NaN();
   std::copy(all.begin(), all.end(), out_N.span<double>().begin());
 }
 

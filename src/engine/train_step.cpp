@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "base/device_memory.hpp"
 #include "base/log.hpp"
 #include "engine/engine.hpp"
 #include "optim/learning_rate.hpp"
@@ -9,36 +10,65 @@
 namespace trireme::engine {
 namespace {
 
-// Whether ranks that hold the same weights have the same work, and so should take the
-// same time: those with other experts, or other positions of a ring, have not.
+// Ranks with other experts, or other positions of a ring, have other work.
 bool work_is_alike(const config::ParallelSettings& mesh) {
   return mesh.folding.expert == 1 && (mesh.mesh.context == 1 || mesh.ulysses ||
                                       mesh.order == parallel::ContextOrder::zigzag);
 }
 
+// Where the host waits for a GPU. 0 on meta.
+double read(Device device, const TensorView& number_1) {
+  Stream stream(device);
+  double number = 0;
+  copy_bytes(stream, number_1, TensorView(&number, DType::f64, {1}));
+  return number;
+}
+
 }  // namespace
 
 StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
-  StepResult result{.step = batch.step};
   // 1. the real tokens of the global batch, or pairs of answers: loss and gradients are
   // means over them
   observer.enter(StepPhase::count, batch.step);
   const double tokens = totals_.tokens(static_cast<double>(batch.valid_tokens));
   const double items =
       config_.learns_pairs() ? totals_.tokens(static_cast<double>(batch.pairs)) : tokens;
+  const auto limits = decision_ ? observer.limits(batch.step) : std::nullopt;
   // 2. forwards and backwards; buckets are reduced as they fill
-  const WorkClock clock = totals_.work_clock();
+  UnderWay step{observer,
+                items,
+                scaler_ ? scaler_->scale() : 1.0,
+                totals_.work_clock(),
+                work_is_alike(config_.parallel),
+                {.step = batch.step, .tokens = static_cast<std::int64_t>(tokens)}};
   observer.enter(StepPhase::compute, batch.step);
-  const double scale = scaler_ ? scaler_->scale() : 1.0;
+  parts_.reset();
+  if (limits) parts_.mark(Stream(device_));
   begin_step(batch);
+  executor_->train(batch, 1.0 / items, step.scale * observer.gradient_factor(),
+                   reports_->products());
+  // 3. and 4. reductions, norm, clipping, update
+  if (limits) {
+    finish_by_device(step, *limits);
+  } else {
+    finish_by_host(step);
+  }
+  observer.enter(StepPhase::finished, batch.step);
+  return step.result;
+}
+
+// The host knows loss and norm before the update, for which it waits for a GPU.
+void Engine::finish_by_host(UnderWay& step) {
+  StepObserver& observer = step.observer;
+  StepResult& result = step.result;
   StepTotals::Outcome mine;
-  mine.loss = executor_->train(batch, 1.0 / items, scale * observer.gradient_factor(),
-                               reports_->products()) /
-              items;
-  const double own_seconds = work_is_alike(config_.parallel) ? clock.seconds() : 0.0;
+  mine.loss = read(device_, executor_->loss()) / step.items;
+  executor_->finish_times();
+  const double own_seconds = step.work_is_alike ? step.clock.seconds() : 0.0;
   // 3. what is left of the reductions; what the ranks add up and agree on
-  observer.enter(StepPhase::reduce, batch.step);
+  observer.enter(StepPhase::reduce, result.step);
   finish_gradients();
+  Stream(device_).synchronize();
   observer.computed(mine);
   mine.squares = store_->gradient_squares();
   const StepTotals::Outcome all = totals_.finish(
@@ -46,14 +76,13 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
       {executor_->times().run_seconds(), executor_->times().busy_seconds(), own_seconds});
   observer.agreed(all);
   // 4. norm, clipping, update
-  observer.enter(StepPhase::update, batch.step);
+  observer.enter(StepPhase::update, result.step);
   result.loss = all.loss;
-  result.tokens = static_cast<std::int64_t>(tokens);
-  if (config_.learns_pairs()) result.pairs = mean_of_pairs(items);
-  result.gradient_norm = std::sqrt(all.squares) / scale;
-  const std::int64_t number = update_number(batch.step);
+  if (config_.learns_pairs()) result.pairs = mean_of_pairs(step.items);
+  result.gradient_norm = std::sqrt(all.squares) / step.scale;
+  const std::int64_t number = update_number(result.step);
   result.learning_rate = optim::learning_rate(config_.optimizer, number);
-  observer.gradients_ready(scale);
+  observer.gradients_ready(step.scale);
   if (overflows(result)) {
     result.update = StepResult::Update::overflow;
   } else if (!observer.accepts(result, mine.loss)) {
@@ -61,14 +90,12 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   }
   if (result.update == StepResult::Update::done) {
     observer.before_update();
-    update(result, scale, number);
+    update(result, step.scale, number);
   } else {
     store_->clear_gradients();
   }
   reports_->finish_stored();
   Stream(device_).synchronize();  // so that an observer's times are the device's
-  observer.enter(StepPhase::finished, batch.step);
-  return result;
 }
 
 // Gradients, expert loads and counts start from zero.
@@ -85,7 +112,6 @@ void Engine::finish_gradients() {
   fp8_scales_.finish_step();
   reports_->finish_products();
   expert_loads_.sum();
-  Stream(device_).synchronize();
 }
 
 // What the ranks' pairs tell of the step.
@@ -124,8 +150,8 @@ bool Engine::overflows(const StepResult& result) {
 
 // Of the weights, and of the routers' biases.
 void Engine::update(const StepResult& result, double loss_scale, std::int64_t number) {
-  const double clip = config_.optimizer.clip, norm = result.gradient_norm;
-  const double factor = clip > 0 && norm > clip ? clip / norm : 1.0;
+  const double factor =
+      kernels::math::clipping(config_.optimizer.clip, result.gradient_norm);
   store_->update(config_.optimizer, result.learning_rate, factor / loss_scale, number);
   model_.weights_updated();
 }

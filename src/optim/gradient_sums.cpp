@@ -336,19 +336,20 @@ void GradientSums::finish() {
   }
 }
 
-double GradientSums::squares() {
+double GradientSums::squares(const TensorView& sum) {
   Stream& stream = context_.stream;
-  if (norm_.view().empty())
+  if (sum.empty() && norm_.view().empty())
     norm_ = Buffer(stream.device(), DType::f64, {1}, MemoryClass::communication, "norm");
-  kernels::fill(stream, norm_.view(), 0.0);
+  if (sum.empty()) kernels::fill(stream, norm_.view(), 0.0);
+  const TensorView& all = sum.empty() ? norm_.view() : sum;
   std::vector<TensorView> plain;
   for (const FlatParameter& flat : context_.layout.flats) {
     if (flat.frozen || flat.replicate_group->rank() != 0) continue;
-    add_squares(flat, shard(flat), plain);
+    add_squares(flat, shard(flat), all, plain);
   }
-  kernels::add_sums_of_squares(stream, plain, norm_.view());
+  kernels::add_sums_of_squares(stream, plain, all);
   double squares = 0;
-  copy_bytes(stream, norm_.view(), TensorView(&squares, DType::f64, {1}));
+  if (sum.empty()) copy_bytes(stream, all, TensorView(&squares, DType::f64, {1}));
   return squares;
 }
 

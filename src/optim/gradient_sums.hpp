@@ -38,7 +38,9 @@ class GradientSums : private PartialSums::Codec {
 
   // Sum of the squares of this rank's part of the gradient: over all ranks, every element
   // of the whole model's counts once.
-  double squares();
+  // With `sum`, f64 [1] on the device, they are added to that, nothing waits for it, and
+  // the result is 0.
+  double squares(const TensorView& sum = {});
   // Zeros, and scales of 1: those of gradients that were not finite are not.
   void clear();
   // What the update of a flat parameter leaves behind of it, beside its shard.
@@ -113,7 +115,7 @@ class GradientSums : private PartialSums::Codec {
                    const std::function<void(const TensorView&)>& body);
   void reduce_low_precision();
   void add_squares(const FlatParameter& flat, const TensorView& shard,
-                   std::vector<TensorView>& plain);
+                   const TensorView& sum, std::vector<TensorView>& plain);
   void decode(const NamedBox& named, const TensorView& box,
               const TensorView& values) override;
   void encode(const NamedBox& named, const TensorView& values,

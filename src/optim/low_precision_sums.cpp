@@ -88,10 +88,10 @@ void GradientSums::reduce_low_precision() {
   }
 }
 
-// Adds the squares of the elements that this rank owns to the norm's; where they are
-// plain numbers, they join `plain`, for one sweep.
+// Adds the squares of the elements that this rank owns to `sum`; where they are plain
+// numbers, they join `plain`, for one sweep.
 void GradientSums::add_squares(const FlatParameter& flat, const TensorView& shard,
-                               std::vector<TensorView>& plain) {
+                               const TensorView& sum, std::vector<TensorView>& plain) {
   Stream& stream = context_.stream;
   const bool coded = !sum_scales_.empty();
   for_each_view(flat, [&](const ParameterView& view, Range range, std::int64_t at) {
@@ -109,7 +109,7 @@ void GradientSums::add_squares(const FlatParameter& flat, const TensorView& shar
         const TensorView decoded = codec_.staging(0, values.elements());
         optim::decode(stream, values, sum_scales_, context_.layout.tensor_of(*box.named),
                       decoded);
-        kernels::add_sum_of_squares(stream, decoded, norm_.view());
+        kernels::add_sum_of_squares(stream, decoded, sum);
       }
     }
   });

@@ -27,6 +27,8 @@ struct StepFactors {
   double learning_rate = 0;  // of the Params that have none of their own
   double gradient_scale = 1;
   std::int64_t step = 1;
+  // Of kernels::decide_step(), on the GPU, in place of gradient_scale; or empty.
+  TensorView decision{};
 };
 
 class MatrixUpdate {

@@ -128,6 +128,8 @@ void OptimizerState::update(GradientSums& gradients, const OptimizerConfig& conf
                             const StepFactors& factors) {
   weights_.forget();
   const Step step{gradients, config, factors};
+  require(factors.decision.empty() || context_.config.updates_by_device(),
+          "a GPU was to decide about an update that its host takes part in");
   if (context_.config.low_precision_state()) return update_low_precision(step);
   update_matrices(step);
   update_state(step);
@@ -153,11 +155,12 @@ void OptimizerState::update_state(const Step& step) {
       }
     });
     if (!gathers) continue;
-    run(sweep);
-    step.gradients.clear_unsharded(flat);
+    run(step, sweep);
+    // Where the GPU decides, the host does not know yet whether they are to stay.
+    if (step.factors.decision.empty()) step.gradients.clear_unsharded(flat);
     weights_.all_gather(flat);
   }
-  run(sweep);
+  run(step, sweep);
   memory_.finish();
 }
 
@@ -211,8 +214,9 @@ void OptimizerState::add_elements(const Step& step, const Elements& elements,
        memory_.has_master(flat) ? rows(weights_.shard(flat)) : TensorView()});
 }
 
-void OptimizerState::run(Sweep& sweep) {
-  kernels::update_all(context_.stream, sweep.updates, sweep.tensors);
+void OptimizerState::run(const Step& step, Sweep& sweep) {
+  kernels::update_all(context_.stream, sweep.updates, sweep.tensors,
+                      step.factors.decision);
   sweep = {};
 }
 

@@ -96,7 +96,7 @@ class OptimizerState {
   void update_state(const Step& step);
   void update_matrices(const Step& step);
   void add_elements(const Step& step, const Elements& elements, Sweep& sweep) const;
-  void run(Sweep& sweep);
+  void run(const Step& step, Sweep& sweep);
   void update_offloaded(const Step& step, const Elements& elements);
   static kernels::Update rule_of(const Step& step, const Param& param);
   void apply_rule(const Step& step, const Param& param, const TensorView& master,

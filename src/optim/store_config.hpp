@@ -75,6 +75,12 @@ struct StoreConfig {
   }
   // The optimizer's kernels cannot take the state as it is kept.
   bool low_precision_state() const;
+  // An update is kernels of the device alone, which may read its factor there: no numbers
+  // that the host scales, no matrices, no state of the host.
+  bool updates_by_device() const {
+    return !low_precision_state() && !low_precision_gradients() && !offloads() &&
+           rule->kind == UpdateKind::elementwise;
+  }
   // Gradients are kept in another type than modules hand them over in.
   bool low_precision_gradients() const {
     return type(TensorClass::gradient) != accumulator() || low_precision_sums();

@@ -36,6 +36,7 @@ void check_expert_products(Probe& probe, DType dtype);
 
 // Of the optimizer and of numbers in few bits.
 void check_optimizers(Probe& probe, DType dtype);
+void check_step_decision(Probe& probe, DType dtype);
 void check_quantize(Probe& probe, DType dtype);
 void check_transpose(Probe& probe, DType dtype);
 void check_fp8_blocks(Probe& probe, DType dtype);

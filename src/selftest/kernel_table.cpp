@@ -13,6 +13,7 @@ constexpr std::array every = {DType::f64, DType::f32, DType::bf16, DType::f16};
 constexpr std::array wide = {DType::f64, DType::f32};
 constexpr std::array half = {DType::bf16, DType::f16};
 constexpr std::array single = {DType::f32};
+constexpr std::array twice = {DType::f64};
 constexpr std::array fp8 = {DType::e4m3, DType::e5m2};
 
 struct Row {
@@ -43,6 +44,7 @@ constexpr std::array rows = {
     Row{"expert rows", check_expert_rows, every},
     Row{"expert products", check_expert_products, every},
     Row{"optimizers", check_optimizers, wide},
+    Row{"step decision", check_step_decision, twice},
     Row{"quantize", check_quantize, every},
     Row{"transpose", check_transpose, every},
     Row{"fp8 blocks", check_fp8_blocks, single},

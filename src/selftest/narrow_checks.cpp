@@ -10,7 +10,9 @@
 #include "kernels/quantize.hpp"
 #include "kernels/reference/fp8.hpp"
 #include "kernels/reference/optimizer.hpp"
+#include "kernels/reference/step_decision.hpp"
 #include "kernels/rounding.hpp"
+#include "kernels/step_decision.hpp"
 #include "selftest/kernel_checks.hpp"
 
 namespace trireme::selftest {
@@ -159,6 +161,22 @@ void check_optimizers(Probe& probe, DType dtype) {
   rule.formula = UpdateFormula::sgd;
   rule.beta1 = 0;
   check_rule(probe, dtype, rule);
+}
+
+// Of 600 ranks in 5 stages: sums in their order, which has one result.
+void check_step_decision(Probe& probe, DType dtype) {
+  constexpr std::int64_t ranks = 600;
+  const Tensor rows = probe.normal(dtype, {ranks, 2}, 21);
+  const Tensor decision = probe.zeros(dtype, {kernels::decision_values});
+  Vector values = rows.values();
+  for (double& x : values) x *= x;  // squares are not negative
+  rows.set(values);
+  for (const double largest : {1.0, 1e9}) {
+    const kernels::StepRule rule{
+        .items = 7, .clip = 1, .limits = {true, largest}, .in_stage = 120, .tensor = 8};
+    kernels::decide_step(probe.stream(), rule, rows, decision);
+    probe.equal(decision.values(), reference::decide_step(rule, values));
+  }
 }
 
 void check_quantize(Probe& probe, DType dtype) {

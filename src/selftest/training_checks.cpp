@@ -82,6 +82,9 @@ struct Step {
 class Gradients : public engine::StepObserver {
  public:
   explicit Gradients(engine::Engine& engine) : engine_(engine) {}
+  std::optional<kernels::StepLimits> limits(std::int64_t) override {
+    return std::nullopt;  // they are there before the update
+  }
   void gradients_ready(double loss_scale) override {
     for (const optim::StateBox& box : engine_.store().gradient_boxes()) {
       Vector values = values_of(box.data);

@@ -31,6 +31,11 @@ void Dumps::write_samples(std::int64_t step) {
   });
 }
 
+std::optional<kernels::StepLimits> Dumps::limits(std::int64_t step) {
+  if (names(config_.debug.dump_gradients, step)) return std::nullopt;
+  return kernels::StepLimits{};
+}
+
 void Dumps::gradients_ready(double loss_scale) {
   if (!names(config_.debug.dump_gradients, step_)) return;
   std::optional<io::Hdf5File> file;

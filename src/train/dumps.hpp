@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "comm/mesh.hpp"
 #include "comm/world.hpp"
 #include "config/run_config.hpp"
@@ -21,6 +24,8 @@ class Dumps : public engine::StepObserver {
   // debug.dump_samples: which samples step `step` is made of. Collective over the world.
   void write_samples(std::int64_t step);
   void enter(engine::StepPhase, std::int64_t step) override { step_ = step; }
+  // None in a step whose gradients are written.
+  std::optional<kernels::StepLimits> limits(std::int64_t step) override;
   // debug.dump_gradients: every tensor's unclipped gradient, whole, by name.
   void gradients_ready(double loss_scale) override;
 

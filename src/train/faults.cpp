@@ -59,6 +59,12 @@ bool stops_process(const config::Fault& fault) {
   }
 }
 
+// Whether it is in what a step computed.
+bool changes_numbers(FaultKind kind) {
+  return kind == FaultKind::nan_loss || kind == FaultKind::nan_gradient ||
+         kind == FaultKind::spike;
+}
+
 void tell(const config::Fault& fault) {
   log::error(format("debug.fault: {} on rank {} before step {}", name_of(fault.kind),
                     fault.rank, fault.step));
@@ -79,7 +85,13 @@ Faults::Faults(const std::string& text, int rank, engine::Engine& engine,
       engine_(engine),
       mesh_(mesh),
       slow_copies_(std::move(slow_copies)) {
+  if (fault_ && changes_numbers(fault_->kind)) changed_step_ = fault_->step;
   if (fault_ && fault_->rank != rank) fault_.reset();
+}
+
+std::optional<kernels::StepLimits> Faults::limits(std::int64_t step) {
+  if (changed_step_ > 0 && step == changed_step_) return std::nullopt;
+  return kernels::StepLimits{};
 }
 
 void Faults::before_reference(std::int64_t round) const {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -28,6 +29,8 @@ class Faults : public engine::StepObserver {
   // What is due before step `step`.
   void before_step(std::int64_t step);
   void enter(engine::StepPhase phase, std::int64_t step) override;
+  // None in a step that computed() changes, on whichever rank.
+  std::optional<kernels::StepLimits> limits(std::int64_t step) override;
   // What is due in the numbers that the step has computed.
   void computed(engine::StepTotals::Outcome& mine) override;
 
@@ -40,6 +43,7 @@ class Faults : public engine::StepObserver {
   comm::Mesh& mesh_;
   std::function<void()> slow_copies_;
   std::int64_t step_ = 0;
+  std::int64_t changed_step_ = 0;  // in which some rank's numbers are changed; 0: none
 };
 
 }  // namespace trireme::train

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,9 @@ class Health : public engine::StepObserver {
   // Collective over the world.
   void check_replicas(bool saves);
 
+  std::optional<kernels::StepLimits> limits(std::int64_t) override {
+    return guard_.limits();
+  }
   // Throws Error(diverged), agreed on, for a step that ends the run.
   bool accepts(const engine::StepResult& result, double own_loss) override;
 

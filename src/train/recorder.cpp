@@ -156,6 +156,16 @@ void Recorder::enter(engine::StepPhase phase, std::int64_t) {
   }
 }
 
+// What the host has measured is how long it took to fill the queue, and then to wait.
+// From here on it adds up with the other ranks.
+void Recorder::device_took(const engine::DeviceTimes& times) {
+  stop();
+  times_.compute = times.compute;
+  times_.communication = times.reduce;
+  times_.optimizer = times.update;
+  start(times_.communication, "sums over ranks");
+}
+
 void Recorder::computed(engine::StepTotals::Outcome& mine) {
   for (int i = 0; i < memory_classes; ++i)
     mine.memory_peak +=

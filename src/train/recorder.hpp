@@ -75,6 +75,7 @@ class Recorder : public engine::StepObserver {
   // A step begins, with reading its data.
   void begin_step();
   void enter(engine::StepPhase phase, std::int64_t step) override;
+  void device_took(const engine::DeviceTimes& times) override;
   void computed(engine::StepTotals::Outcome& mine) override;
   void agreed(const engine::StepTotals::Outcome& all) override;
   // The metrics of a step, and its line in the log when one is due.

@@ -31,7 +31,7 @@ StepGuard::Judgement StepGuard::judge(std::int64_t step, double loss, double nor
   if (!std::isfinite(loss) || !std::isfinite(norm)) {
     out.reason = format("loss {} and gradient norm {} are not both finite", exact(loss),
                         exact(std::abs(norm)));  // the sign of a NaN means nothing
-  } else if (norm > largest_norm && !(rules_.clip > 0 && rules_.clip <= largest_norm)) {
+  } else if (!kernels::math::is_sound(limits(), loss, norm)) {
     out.reason = format(
         "gradient norm {} is beyond {}, where second moments overflow; write an "
         "optimizer.clip",

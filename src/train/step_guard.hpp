@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <string>
 
 #include "config/run_config.hpp"
+#include "kernels/math/step_decision.hpp"
 
 namespace trireme::train {
 
@@ -26,6 +28,11 @@ class StepGuard {
   // of fp16 and FP8 with their scales.
   static constexpr double largest_norm = 0x1p50;
 
+  // What judge() asks of a step's numbers alone: without spikes all that it asks.
+  kernels::StepLimits limits() const {
+    const bool clips = rules_.clip > 0 && rules_.clip <= largest_norm;
+    return {true, clips ? std::numeric_limits<double>::infinity() : largest_norm};
+  }
   // Steps in order. Unsound when loss or gradient norm is not finite or the norm exceeds
   // largest_norm, or when the window is full and one of them is a spike: x > mean +
   // threshold * deviation, over the last sound steps. What is skipped does not enter the

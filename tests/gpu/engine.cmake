@@ -13,6 +13,14 @@ if(TRIREME_CUDA)
   target_link_libraries(gpu_graphs_test PRIVATE trireme_mesh_run trireme_train
                         trireme_test_options)
   trireme_gpu_test(gpu_graphs_test RANKS 1 2)
+  add_executable(gpu_environment_test environment_test.cpp)
+  target_link_libraries(gpu_environment_test PRIVATE trireme_test_main trireme_base
+                        trireme_test_options)
+  trireme_gpu_test(gpu_environment_test)
+  trireme_add_test(gpu.gpu_environment_test.kept LABELS gpu
+                   COMMAND $<TARGET_FILE:gpu_environment_test>)
+  set_property(TEST gpu.gpu_environment_test.kept APPEND PROPERTY ENVIRONMENT
+               CUDA_DEVICE_MAX_CONNECTIONS=1 CUDA_MODULE_LOADING=LAZY)
   trireme_gpu_test(generator_test)  # weights that come to the GPU as they are used
   trireme_gpu_test(adapter_mesh_test RANKS 2 TIMEOUT 900)  # beside codes
   trireme_gpu_test(mesh_table_test RANKS 2 4 TIMEOUT 900)

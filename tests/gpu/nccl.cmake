@@ -36,6 +36,10 @@ if(TRIREME_NCCL_EMULATED)
     set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT TRIREME_TEST_DEVICE=cuda
                  TRIREME_TEST_TRANSPORT=nccl)
   endforeach()
+  add_executable(decision_test decision_test.cpp)
+  target_link_libraries(decision_test PRIVATE trireme_mesh_run trireme_cuda_emulation
+                        trireme_nccl_emulation trireme_io trireme_test_options)
+  trireme_gpu_test(decision_test RANKS 1 2 4)
   # Mistakes on purpose, and instances of one card.
   add_executable(stream_faults_test stream_faults_test.cpp)
   target_link_libraries(stream_faults_test PRIVATE trireme_mesh_run trireme_engine

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "engine/engine.hpp"
@@ -23,6 +25,10 @@ class AtGradients : public engine::StepObserver {
   // This rank's part of the loss of the last step.
   double own_loss = 0;
 
+  // Gradients are looked at before the update.
+  std::optional<kernels::StepLimits> limits(std::int64_t) override {
+    return std::nullopt;
+  }
   double gradient_factor() override { return factor; }
   void computed(engine::StepTotals::Outcome& mine) override { own_loss = mine.loss; }
   void gradients_ready(double loss_scale) override {

@@ -6,6 +6,7 @@
 #include "kernels/cuda/common/cuts.cuh"
 #include "kernels/optimizer.hpp"
 #include "kernels/optimizer_types.hpp"
+#include "kernels/step_decision.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {
@@ -96,12 +97,17 @@ __device__ inline void update_pack(const Piece<Formula, T, W>& of, std::int64_t 
 }
 
 // A block has the same elements of a piece whatever the GPU: those of `block_packs` packs
-// and as many single ones.
+// and as many single ones. decision: see update_all(), or null.
 template <class Formula, class T, class W>
 __global__ void __launch_bounds__(threads)
-    update_kernel(const __grid_constant__ Pieces<Piece<Formula, T, W>> table) {
+    update_kernel(const __grid_constant__ Pieces<Piece<Formula, T, W>> table,
+                  const double* decision) {
   constexpr int pack = pack_elements<T>;
-  const Piece<Formula, T, W> of = table.of_block(blockIdx.x);
+  Piece<Formula, T, W> of = table.of_block(blockIdx.x);
+  if (decision != nullptr) {
+    if (decision[decided_sound] == 0) return;
+    of.formula.gradient_scale = static_cast<T>(decision[decided_scale]);
+  }
   const std::int64_t begin = (std::int64_t{blockIdx.x} - of.first_block) * block_packs;
   const std::int64_t end = begin + block_packs;
   const std::int64_t packs = min(end, of.extent.cut.groups);
@@ -149,7 +155,7 @@ Piece<Formula, T, W> piece_of(const Formula& formula, const UpdateTensors& x, W*
 template <class Formula, class T, class W>
 class Sweep {
  public:
-  explicit Sweep(Stream& stream) : stream_(stream) {}
+  Sweep(Stream& stream, const double* decision) : stream_(stream), decision_(decision) {}
 
   void add(Piece<Formula, T, W> piece) {
     constexpr int pack = pack_elements<T>;
@@ -163,13 +169,14 @@ class Sweep {
   void run() {
     if (table_.count == 0) return;
     launch(stream_, Grid{dim3(extent(blocks_)), dim3(threads)},
-           update_kernel<Formula, T, W>, table_);
+           update_kernel<Formula, T, W>, table_, decision_);
     table_.count = 0;
     blocks_ = 0;
   }
 
  private:
   Stream& stream_;
+  const double* decision_;
   Pieces<Piece<Formula, T, W>> table_;
   std::int64_t blocks_ = 0;
 };
@@ -177,13 +184,14 @@ class Sweep {
 }  // namespace
 
 void update_all(Stream& stream, std::span<const Update> updates,
-                std::span<const UpdateTensors> tensors) {
+                std::span<const UpdateTensors> tensors, const TensorView& decision) {
   if (tensors.empty()) return;
+  const double* const decided = decision.empty() ? nullptr : decision.data<double>();
   visit_master(tensors[0].master, [&](auto element) {
     using T = decltype(element);
     visit_rounded(tensors[0].weight, [&]<class W>(W*) {
       visit_formula<T>(updates[0], [&]<class Formula>(const Formula&) {
-        Sweep<Formula, T, W> sweep(stream);
+        Sweep<Formula, T, W> sweep(stream, decided);
         for (std::size_t i = 0; i < tensors.size(); ++i) {
           if (tensors[i].master.elements() == 0) continue;
           visit_rounded(tensors[i].weight, [&]<class Rounded>(Rounded* weight) {
@@ -201,7 +209,7 @@ void update(Stream& stream, const Update& update, const TensorView& master,
             const TensorView& gradient, const UpdateStates& states,
             const TensorView& weight) {
   const UpdateTensors tensors{master, gradient, states, weight};
-  cuda::update_all(stream, {&update, 1}, {&tensors, 1});
+  cuda::update_all(stream, {&update, 1}, {&tensors, 1}, {});
 }
 
 }  // namespace trireme::kernels::cuda

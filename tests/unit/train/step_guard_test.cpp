@@ -45,6 +45,23 @@ TEST(StepGuard, NormBeyondTheRangeOfMoments) {
   EXPECT_EQ(clipped.judge(1, 2.0, 2 * StepGuard::largest_norm).verdict, Verdict::sound);
 }
 
+// A GPU that judges by limits() alone comes to the verdict of judge().
+TEST(StepGuard, LimitsSayTheSameWithoutSpikes) {
+  for (const double clip : {0.0, 1.0, 4 * StepGuard::largest_norm}) {
+    const config::StepRules rules{
+        .nan = Reaction::skip, .skip_limit = 1000, .clip = clip};
+    StepGuard guard(rules);
+    std::int64_t step = 0;
+    for (const double loss : {1.0, -1e300, nan, infinity, -infinity})
+      for (const double norm :
+           {0.0, 1.0, StepGuard::largest_norm,
+            std::nextafter(StepGuard::largest_norm, infinity), 1e300, infinity, nan})
+        EXPECT_EQ(kernels::math::is_sound(guard.limits(), loss, norm),
+                  guard.judge(++step, loss, norm).verdict == Verdict::sound)
+            << loss << " " << norm << " " << clip;
+  }
+}
+
 TEST(StepGuard, SkipsAreCountedOverAWindow) {
   StepGuard guard({.nan = Reaction::skip, .skip_limit = 2, .skip_window = 5});
   EXPECT_EQ(guard.judge(1, nan, 1).verdict, Verdict::skip);

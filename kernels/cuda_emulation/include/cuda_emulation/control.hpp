@@ -52,6 +52,10 @@ cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 
 // Launches of graphs since start.
 std::int64_t graph_launches();
+// How often the host has waited for work that had not ended: for a stream, an event, or a
+// copy to pageable memory. It asks a stream again and again in one wait; to ask an event
+// is none.
+std::int64_t host_waits();
 
 // Whether all of [address, address + bytes) lies in one device allocation.
 bool is_device_range(const void* address, std::size_t bytes);
