@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "engine/device_decision.hpp"
-#include "io/host_copy.hpp"
 #include "ranks/equality.hpp"
 #include "support/device.hpp"
+#include "support/state_bytes.hpp"
 
 namespace trireme::test {
 namespace {
@@ -46,17 +46,6 @@ class Watch : public engine::StepObserver {
 };
 
 using Bytes = std::vector<std::byte>;
-
-Bytes bytes_of(const std::vector<optim::StateBox>& boxes) {
-  Bytes all;
-  io::HostCopy host;
-  for (const optim::StateBox& box : boxes) {
-    const TensorView x = host.read(box.data);
-    const auto* const first = static_cast<const std::byte*>(x.raw());
-    all.insert(all.end(), first, first + x.bytes());
-  }
-  return all;
-}
 
 // What the steps of a run left, on this rank.
 struct Trained {

@@ -8,11 +8,11 @@
 
 #include "base/graph.hpp"
 #include "base/philox.hpp"
-#include "io/host_copy.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/runtime/working_memory.hpp"
 #include "ranks/equality.hpp"
 #include "support/device.hpp"
+#include "support/state_bytes.hpp"
 #include "support/step.hpp"
 
 namespace trireme::test {
@@ -58,17 +58,6 @@ class Ids {
  private:
   std::vector<Buffer> memory_;
 };
-
-std::vector<std::byte> bytes_of(const std::vector<optim::StateBox>& boxes) {
-  std::vector<std::byte> all;
-  io::HostCopy host;
-  for (const optim::StateBox& box : boxes) {
-    const TensorView x = host.read(box.data);
-    const auto* const first = static_cast<const std::byte*>(x.raw());
-    all.insert(all.end(), first, first + x.bytes());
-  }
-  return all;
-}
 
 struct Trained {
   std::vector<double> losses, norms;
