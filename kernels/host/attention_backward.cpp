@@ -8,6 +8,7 @@
 #include "kernels/host/attention.hpp"
 #include "kernels/host/attention_blocks.hpp"
 #include "kernels/host/attention_dropout.hpp"
+#include "kernels/host/attention_products.hpp"
 
 namespace trireme::kernels::host {
 namespace {
@@ -38,7 +39,7 @@ struct QueryBlocks {
   }
 };
 
-template <class T>
+template <class T, class Products>
 class Backward {
   using A = Accumulator<T>;
 
@@ -54,13 +55,14 @@ class Backward {
       : operands_(operands),
         width_(operands.shape.head_width),
         stride_(padded(width_)),
+        factor_(static_cast<A>(operands.shape.scale * std::numbers::log2e)),
         cap_(static_cast<A>(operands.shape.cap * std::numbers::log2e)),
         pieces_{memory},
         queries_(pieces_, group_blocks(operands.part.queries), stride_),
         first_keys_(operands.shape, operands.part, pieces_),
         dropped_(operands.shape, operands.part, pieces_) {
-    keys_ = pieces_.take(block * stride_);
-    values_ = pieces_.take(block * stride_);
+    keys_ = Products::take_keys(pieces_, stride_);
+    values_ = Products::take_keys(pieces_, stride_);
     rows_ = pieces_.take(block * stride_);
     p_t_ = pieces_.take(block * block);
     ds_t_ = pieces_.take(block * block);
@@ -95,10 +97,10 @@ class Backward {
     for (std::int64_t key = part.lowest(); key < part.last(end); key += block) {
       const Range in = part.block_keys(key);
       if (first_keys_.hides_all_from(divide_up(end - first, block), in)) continue;
-      pack_rows(operands_.k.at(b, in.begin, g * width_), operands_.k.row, in.count(),
-                in.count(), width_, keys_);
-      pack_rows(operands_.v.at(b, in.begin, g * width_), operands_.v.row, in.count(),
-                in.count(), width_, values_);
+      Products::pack_both(operands_.k.at(b, in.begin, g * width_), operands_.k.row,
+                          in.count(), width_, keys_);
+      Products::pack_by_width(operands_.v.at(b, in.begin, g * width_), operands_.v.row,
+                              in.count(), width_, values_);
       for (std::int64_t at = first; at < end; at += block)
         if (at >= key && !first_keys_.hides_all((at - first) / block, in))
           update(at - first, rows(at), in, at == key);
@@ -122,27 +124,32 @@ class Backward {
     first_keys_.load(offset / block, b, at, rows);
     dropped_.load(offset / block, b, h, at, rows);
     fresh_[static_cast<std::size_t>(offset / block)] = true;
-    const A factor = static_cast<A>(x.shape.scale * std::numbers::log2e);
-    pack_rows(x.q.at(b, at, h * width_), x.q.row, rows, padded_rows, width_,
-              queries_.q + matrix);
-    simd::transpose(padded_rows, stride_, factor, queries_.q + matrix, stride_,
-                    queries_.q_t + matrix, block);
-    pack_rows(x.d_o.at(b, at, h * width_), x.d_o.row, rows, padded_rows, width_,
-              queries_.d_o + matrix);
-    simd::transpose(padded_rows, stride_, A(1), queries_.d_o + matrix, stride_,
-                    queries_.do_t + matrix, block);
-    pack_rows(x.o.at(b, at, h * width_), x.o.row, rows, rows, width_, rows_);
+    Products::pack_queries(x.q.at(b, at, h * width_), x.q.row, rows, padded_rows, width_,
+                           factor_, queries_.q + matrix, queries_.q_t + matrix);
+    Products::pack_queries(x.d_o.at(b, at, h * width_), x.d_o.row, rows, padded_rows,
+                           width_, 1, queries_.d_o + matrix, queries_.do_t + matrix);
     std::fill_n(queries_.lse + offset, block, A(0));
     std::fill_n(queries_.delta + offset, block, A(0));
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const A* d_o = queries_.d_o + matrix + r * stride_;
-      const A* o = rows_ + r * stride_;
-      Vector<A> sum{};
-      for (std::int64_t c = 0; c < stride_; c += simd::lanes<A>)
-        sum += simd::load_vector(d_o + c) * simd::load_vector(o + c);
-      queries_.delta[offset + r] = simd::sum_lanes<A>(sum);
+    for (std::int64_t r = 0; r < rows; ++r)
       queries_.lse[offset + r] = *x.lse.at(b, at + r, h) * std::numbers::log2e_v<A>;
+    constexpr std::int64_t half = block / 2;  // rows_ holds those of two matrices
+    for (std::int64_t first = 0; first < rows; first += half) {
+      const std::int64_t count = std::min(half, rows - first);
+      const A* d_o = Products::unpacked(
+          queries_.d_o + matrix, first, x.d_o.at(b, at + first, h * width_), x.d_o.row,
+          count, width_, rows_ + half * stride_);
+      pack_rows(x.o.at(b, at + first, h * width_), x.o.row, count, count, width_, rows_);
+      for (std::int64_t r = 0; r < count; ++r)
+        queries_.delta[offset + first + r] =
+            dot(d_o + r * stride_, rows_ + r * stride_);
     }
+  }
+
+  A dot(const A* x, const A* y) const {
+    Vector<A> sum{};
+    for (std::int64_t c = 0; c < stride_; c += simd::lanes<A>)
+      sum += simd::load_vector(x + c) * simd::load_vector(y + c);
+    return simd::sum_lanes<A>(sum);
   }
 
   // One block of queries and one of keys.
@@ -151,16 +158,9 @@ class Backward {
     const bool fresh =
         std::exchange(fresh_[static_cast<std::size_t>(offset / block)], false);
     for_stripes(diagonal, keys.count(), [&](const Stripe& s) {
-      const std::int64_t at = s.key * block + s.column, key_row = s.key * stride_;
-      const std::int64_t query_row = matrix + s.column * stride_;
-      const simd::Matrix<A> p_t{p_t_ + at, block}, ds_t{ds_t_ + at, block};
-      const simd::Matrix<const A> p{p_t.data, block}, ds{ds_t.data, block};
       // 1. s'^T = k q'^T, dp^T = v do^T
-      simd::multiply<A, false>(s.keys, end - s.column, width_, {keys_ + key_row, stride_},
-                               {queries_.q_t + matrix + s.column, block}, p_t, {});
-      simd::multiply<A, false>(s.keys, end - s.column, width_,
-                               {values_ + key_row, stride_},
-                               {queries_.do_t + matrix + s.column, block}, ds_t, {});
+      Products::score(s, end, width_, factor_, keys_, queries_.q_t + matrix, p_t_);
+      Products::score(s, end, width_, 1, values_, queries_.do_t + matrix, ds_t_);
       if (dropped_.any()) {
         dropped_.draw(s, end, offset / block, keys.begin);
         dropped_.apply(s, end, ds_t_);
@@ -173,18 +173,15 @@ class Backward {
         differentiate<false>(s, end, offset, keys, diagonal);
       }
       if (dropped_.any()) dropped_.apply(s, end, p_t_);
+      Products::round_gradients(s, end, p_t_, ds_t_);
       // 3. dq^T += k^T ds^T
-      simd::multiply<A, true>(width_, end - s.column, s.keys, {keys_ + key_row, stride_},
-                              ds, {queries_.dq_t + matrix + s.column, block},
-                              {!(fresh && s.key == 0)});
+      Products::sum_keys(s, end, width_, keys_, ds_t_, queries_.dq_t + matrix,
+                         {!(fresh && s.key == 0)});
       // 4. dv += p^T do, dk += ds^T q
       const std::int64_t sum_row = (keys.begin + s.key) * stride_;
-      simd::multiply<A, false>(s.keys, stride_, rows - s.column, p,
-                               {queries_.d_o + query_row, stride_},
-                               {dv_ + sum_row, stride_}, {true});
-      simd::multiply<A, false>(s.keys, stride_, rows - s.column, ds,
-                               {queries_.q + query_row, stride_},
-                               {dk_ + sum_row, stride_}, {true});
+      Products::add_values(s, rows, stride_, p_t_, queries_.d_o + matrix, dv_ + sum_row);
+      Products::add_keys(s, rows, stride_, p_t_, ds_t_, queries_.q + matrix,
+                         dk_ + sum_row);
     });
   }
 
@@ -218,15 +215,14 @@ class Backward {
 
   const Operands<T>& operands_;
   std::int64_t width_, stride_;
-  A cap_;  // in units of log 2
+  A factor_, cap_;  // in units of log 2
   Pieces<A> pieces_;
   QueryBlocks<A> queries_;
   FirstKeys<A> first_keys_;
   DroppedBlocks<A> dropped_;
   std::array<bool, group> fresh_{};  // query blocks that have no dq^T yet
-  // Of one key block: k and v [block][K]; of one pair of blocks: s'^T, then p^T; dp^T,
-  // then ds^T, [block][block].
-  A *keys_, *values_, *p_t_, *ds_t_;
+  PackedKeys<A> keys_, values_;  // of one key block
+  A *p_t_, *ds_t_;  // of one pair of blocks: s'^T, then p^T; dp^T, then ds^T
   A* rows_;
   A *dk_, *dv_;  // [keys of the part][K]
 };
@@ -247,7 +243,7 @@ void attention_backward(Arena& scratch, const AttentionShape& shape,
   const ArenaScope scope(scratch);
   visit_floating(q_THK.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
-    const std::int64_t elements = round_up(Backward<T>::memory(shape, blocks), 16);
+    const std::int64_t elements = round_up(Backward<T, PlainProducts<T>>::memory(shape, blocks), 16);
     const TensorView memory =
         scratch.take(dtype_of<A>, {workers, elements}, "attention backward");
     if (scratch.device().is_meta()) return;
@@ -265,11 +261,14 @@ void attention_backward(Arena& scratch, const AttentionShape& shape,
         Target<T>(dk_TGK, S, key, !part.new_keys),
         Target<T>(dv_TGK, S, key, !part.new_keys),
     };
-    share_tasks("attention backward", tasks, workers,
-                [&](std::int64_t task, std::int64_t worker) {
-                  Backward<T>(operands, memory.data<A>() + worker * elements)
-                      .run(task / shape.kv_heads, task % shape.kv_heads);
-                });
+    with_products<T>([&]<class Products>(Products) {
+      share_tasks("attention backward", tasks, workers,
+                  [&](std::int64_t task, std::int64_t worker) {
+                    Backward<T, Products>(operands,
+                                          memory.data<A>() + worker * elements)
+                        .run(task / shape.kv_heads, task % shape.kv_heads);
+                  });
+    });
   });
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/host/attention.hpp"
 #include "kernels/host/attention_blocks.hpp"
 #include "kernels/host/attention_dropout.hpp"
+#include "kernels/host/attention_products.hpp"
 
 namespace trireme::kernels::host {
 namespace {
@@ -26,7 +27,7 @@ struct Operands {
 };
 
 // A worker: one head's group of query blocks at a time.
-template <class T>
+template <class T, class Products>
 class Forward {
   using A = Accumulator<T>;
 
@@ -42,6 +43,7 @@ class Forward {
       : operands_(operands),
         width_(operands.shape.head_width),
         stride_(padded(width_)),
+        factor_(static_cast<A>(operands.shape.scale * std::numbers::log2e)),
         cap_(static_cast<A>(operands.shape.cap * std::numbers::log2e)),
         pieces_{memory},
         first_keys_(operands.shape, operands.part, pieces_),
@@ -49,8 +51,8 @@ class Forward {
     const std::int64_t blocks = group_blocks(operands.part.queries);
     queries_t_ = pieces_.take(blocks * block * stride_);
     outputs_t_ = pieces_.take(blocks * block * stride_);
-    keys_ = pieces_.take(block * stride_);
-    values_ = pieces_.take(block * stride_);
+    keys_ = Products::take_keys(pieces_, stride_);
+    values_ = Products::take_keys(pieces_, stride_);
     rows_ = pieces_.take(block * stride_);
     scores_t_ = pieces_.take(block * block);
     maxima_ = pieces_.take(blocks * block);
@@ -69,10 +71,10 @@ class Forward {
       const Range rows = part.block_keys(key);
       const std::int64_t keys = rows.count();
       if (first_keys_.hides_all_from(divide_up(end - first, block), rows)) continue;
-      pack_rows(operands_.k.at(b, rows.begin, column), operands_.k.row, keys, keys,
-                width_, keys_);
-      pack_rows(operands_.v.at(b, rows.begin, column), operands_.v.row, keys, keys,
-                width_, values_);
+      Products::pack_by_width(operands_.k.at(b, rows.begin, column), operands_.k.row,
+                              keys, width_, keys_);
+      Products::pack_by_rows(operands_.v.at(b, rows.begin, column), operands_.v.row, keys,
+                             width_, values_);
       for (std::int64_t at = first; at < end; at += block) {
         const std::int64_t i = (at - first) / block;
         if (at >= key && !first_keys_.hides_all(i, rows))
@@ -90,11 +92,9 @@ class Forward {
   void start(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t at,
              std::int64_t end) {
     const std::int64_t i = (at - first) / block;
-    const A factor = static_cast<A>(operands_.shape.scale * std::numbers::log2e);
-    pack_rows(operands_.q.at(b, at, h * width_), operands_.q.row,
-              std::min(block, end - at), columns(end - at), width_, rows_);
-    simd::transpose(columns(end - at), stride_, factor, rows_, stride_,
-                    queries_t_ + i * block * stride_, block);
+    Products::pack_columns(operands_.q.at(b, at, h * width_), operands_.q.row,
+                           std::min(block, end - at), columns(end - at), width_, factor_,
+                           rows_, queries_t_ + i * block * stride_);
     std::fill_n(maxima_ + i * block, block, -std::numeric_limits<A>::infinity());
     std::fill_n(sums_ + i * block, block, A(0));
     first_keys_.load(i, b, at, std::min(block, end - at));
@@ -124,10 +124,7 @@ class Forward {
     A* outputs_t = outputs_t_ + i * block * stride_;
     // 1. s'^T = k q'^T
     for_stripes(diagonal, keys, [&](const Stripe& s) {
-      simd::multiply<A, false>(s.keys, end - s.column, width_,
-                               {keys_ + s.key * stride_, stride_},
-                               {queries_t + s.column, block},
-                               {scores_t_ + s.key * block + s.column, block}, {});
+      Products::score(s, end, width_, factor_, keys_, queries_t, scores_t_);
       if (cap_ > 0) cap_scores(s, end, cap_, scores_t_);
       if (diagonal) hide(s);
       if (masked) hide_earlier(s, i, rows.begin, end);
@@ -136,16 +133,17 @@ class Forward {
     raise_maxima(maxima_ + i * block, keys, end, diagonal, masked);
     for_stripes(diagonal, keys, [&](const Stripe& s) {
       exponentials(s, end, maxima_ + i * block, sums_ + i * block);
-      if (!dropped_.any()) return;
-      dropped_.draw(s, end, i, rows.begin);
-      dropped_.apply(s, end, scores_t_);
+      if (dropped_.any()) {
+        dropped_.draw(s, end, i, rows.begin);
+        dropped_.apply(s, end, scores_t_);
+      }
+      Products::round_keys(s, end, scores_t_);
     });
     // 3. o^T = shrink o^T + v^T p^T
     for_stripes(diagonal, keys, [&](const Stripe& s) {
       const bool kept = !(fresh && s.key == 0);
-      simd::multiply<A, true>(
-          width_, end - s.column, s.keys, {values_ + s.key * stride_, stride_},
-          {scores_t_ + s.key * block + s.column, block}, {outputs_t + s.column, block},
+      Products::sum_keys(
+          s, end, width_, values_, scores_t_, outputs_t,
           {kept, kept && s.key == 0 ? shrink_ : nullptr});
     });
   }
@@ -246,15 +244,15 @@ class Forward {
 
   const Operands<T>& operands_;
   std::int64_t width_, stride_;
-  A cap_;  // in units of log 2
+  A factor_, cap_;  // in units of log 2
   Pieces<A> pieces_;
   FirstKeys<A> first_keys_;
   DroppedBlocks<A> dropped_;
   std::array<bool, group> fresh_{};  // query blocks that have no o^T yet
   // Of each query block: q'^T and o^T [K][block], max and sum [block].
   A *queries_t_, *outputs_t_, *maxima_, *sums_;
-  // Of one key block: k and v [block][K], s'^T [block][block].
-  A *keys_, *values_, *scores_t_;
+  PackedKeys<A> keys_, values_;  // of one key block
+  A* scores_t_;                  // and its s'^T [block][block]
   A *rows_, *shrink_;
 };
 
@@ -275,7 +273,7 @@ void attention(Arena& scratch, const AttentionShape& shape, const AttentionPart&
   const ArenaScope scope(scratch);
   visit_floating(q_THK.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
-    const std::int64_t elements = round_up(Forward<T>::memory(shape, blocks), 16);
+    const std::int64_t elements = round_up(Forward<T, PlainProducts<T>>::memory(shape, blocks), 16);
     const TensorView memory = scratch.take(dtype_of<A>, {workers, elements}, "attention");
     if (scratch.device().is_meta()) return;
     const std::int64_t query = part.queries.begin, key = part.keys.begin;
@@ -290,12 +288,15 @@ void attention(Arena& scratch, const AttentionShape& shape, const AttentionPart&
         heads_of<A>(lse_TH, S, query),
     };
     // The longest tasks first: those of the last queries.
-    share_tasks("attention", tasks, workers, [&](std::int64_t task, std::int64_t worker) {
-      const std::int64_t pair = task % (shape.batch * shape.heads);
-      const std::int64_t from_last = task / (shape.batch * shape.heads);
-      Forward<T>(operands, memory.data<A>() + worker * elements)
-          .run(pair / shape.heads, pair % shape.heads,
-               (groups - 1 - from_last) * group * block);
+    with_products<T>([&]<class Products>(Products) {
+      const auto run = [&](std::int64_t task, std::int64_t worker) {
+        const std::int64_t pair = task % (shape.batch * shape.heads);
+        const std::int64_t from_last = task / (shape.batch * shape.heads);
+        Forward<T, Products>(operands, memory.data<A>() + worker * elements)
+            .run(pair / shape.heads, pair % shape.heads,
+                 (groups - 1 - from_last) * group * block);
+      };
+      share_tasks("attention", tasks, workers, run);
     });
   });
 }

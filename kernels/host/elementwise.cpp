@@ -85,19 +85,21 @@ bool finite(const T* x, std::int64_t n) {
   return others == 0;
 }
 
-// f(part, data, count) for the parts of a dense tensor, whose number depends on its size.
+std::int64_t parts_of(const TensorView& x) {
+  return reduction_parts(x.elements(), elements_per_task);
+}
+
+// f(part, data, count) for some parts of a dense tensor; their number depends on its size.
 template <class F>
-std::int64_t for_parts(const char* label, const TensorView& x, const F& f) {
-  const std::int64_t n = x.elements();
-  const std::int64_t parts = reduction_parts(n, elements_per_task);
+void for_parts(const TensorView& x, const Range& parts, const F& f) {
+  const std::int64_t n = x.elements(), of = parts_of(x);
   visit_floating(x.dtype(), [&]<class T>(T) {
     const T* const data = x.data<T>();
-    run_chunks(label, parts, ChunkBody([&](std::int64_t p) {
-                 const Range range = split_range(n, parts, p);
-                 f(static_cast<std::size_t>(p), data + range.begin, range.count());
-               }));
+    for (std::int64_t p = parts.begin; p < parts.end; ++p) {
+      const Range range = split_range(n, of, p);
+      f(static_cast<std::size_t>(p), data + range.begin, range.count());
+    }
   });
-  return parts;
 }
 
 }  // namespace
@@ -267,25 +269,40 @@ void max_parts(Stream& /*stream*/, const TensorView& parts_PN, const TensorView&
                 [](auto a, auto b) { return b > a || b != b ? b : a; });
 }
 
-double sum_of_squares(Stream& /*stream*/, const TensorView& x) {
-  std::array<double, most_parts> sums;
-  const auto parts = for_parts("sum_of_squares", x,
-                               [&](std::size_t p, const auto* data, std::int64_t n) {
-                                 sums[p] = squares_of(data, n);
-                               });
-  double total = 0;
-  for (std::int64_t p = 0; p < parts; ++p) total += sums[static_cast<std::size_t>(p)];
-  return total;
+// Threads meet once for many tensors, of each of which all have a share.
+void add_sums_of_squares(Stream& /*stream*/, std::span<const TensorView> tensors,
+                         const TensorView& sum_1) {
+  constexpr std::size_t at_once = 64;
+  std::array<std::array<double, most_parts>, at_once> sums;
+  for (; !tensors.empty(); tensors = tensors.subspan(std::min(at_once, tensors.size()))) {
+    const auto some = tensors.first(std::min(at_once, tensors.size()));
+    std::int64_t shares = 0;
+    for (const TensorView& x : some) shares = std::max(shares, parts_of(x));
+    shares = std::min<std::int64_t>(shares, threads());
+    run_chunks("sums_of_squares", shares, ChunkBody([&](std::int64_t share) {
+                 for (std::size_t i = 0; i < some.size(); ++i)
+                   for_parts(some[i], split_range(parts_of(some[i]), shares, share),
+                             [&](std::size_t p, const auto* data, std::int64_t n) {
+                               sums[i][p] = squares_of(data, n);
+                             });
+               }));
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      double total = 0;
+      for (std::int64_t p = 0; p < parts_of(some[i]); ++p)
+        total += sums[i][static_cast<std::size_t>(p)];
+      *sum_1.data<double>() += total;
+    }
+  }
 }
 
 void add_sum_of_squares(Stream& stream, const TensorView& x, const TensorView& sum_1) {
-  *sum_1.data<double>() += sum_of_squares(stream, x);
+  host::add_sums_of_squares(stream, {&x, 1}, sum_1);
 }
 
-void add_sums_of_squares(Stream& stream, std::span<const TensorView> tensors,
-                         const TensorView& sum_1) {
-  for (const TensorView& x : tensors)
-    if (x.elements() > 0) host::add_sum_of_squares(stream, x, sum_1);
+double sum_of_squares(Stream& stream, const TensorView& x) {
+  double sum = 0;
+  host::add_sum_of_squares(stream, x, TensorView(&sum, DType::f64, {1}));
+  return sum;
 }
 
 void add_sum(Stream& /*stream*/, const TensorView& x, const TensorView& sum_1) {
@@ -298,11 +315,13 @@ void add_sum(Stream& /*stream*/, const TensorView& x, const TensorView& sum_1) {
 
 bool all_finite(Stream& /*stream*/, const TensorView& x) {
   std::array<bool, most_parts> part_is_finite{};
-  const auto parts =
-      for_parts("all_finite", x, [&](std::size_t p, const auto* data, std::int64_t n) {
-        part_is_finite[p] = finite(data, n);
-      });
-  return std::all_of(part_is_finite.begin(), part_is_finite.begin() + parts,
+  run_chunks("all_finite", parts_of(x), ChunkBody([&](std::int64_t part) {
+               for_parts(x, {part, part + 1},
+                         [&](std::size_t p, const auto* data, std::int64_t n) {
+                           part_is_finite[p] = finite(data, n);
+                         });
+             }));
+  return std::all_of(part_is_finite.begin(), part_is_finite.begin() + parts_of(x),
                      [](bool b) { return b; });
 }
 

@@ -20,13 +20,16 @@ namespace {
 // through the same (vector or remainder) code and gets the same bits.
 constexpr std::int64_t sweep_block = 1024;
 
-// Calls update(begin, end) block by block over [0, n), by all threads.
-template <class F>
-void sweep(const char* label, std::int64_t n, const F& update) {
-  for_ranges(label, divide_up(n, sweep_block), 16, threads(), [&](auto begin, auto end) {
-    for (auto block = begin; block < end; ++block)
-      update(block * sweep_block, std::min(n, (block + 1) * sweep_block));
-  });
+constexpr std::int64_t least_blocks = 16;  // that are worth another thread
+
+// A thread's share of the update of a tensor.
+struct Share {
+  std::int64_t index = 0, of = 1;
+};
+
+std::int64_t shares_of(const UpdateTensors& tensors) {
+  const std::int64_t blocks = divide_up(tensors.master.elements(), sweep_block);
+  return std::clamp<std::int64_t>(blocks / least_blocks, 1, threads());
 }
 
 // weight = master, rounded, for elements [begin, end).
@@ -62,36 +65,52 @@ void update_block(const Formula& formula, T* __restrict master, T* __restrict gr
   }
 }
 
-}  // namespace
-
-void update(Stream& /*stream*/, const Update& update, const TensorView& master,
-            const TensorView& gradient, const UpdateStates& states,
-            const TensorView& weight) {
-  visit_master(master, [&](auto element) {
+// The same thread has the same elements in each step, and so does the memory near it.
+void update_share(const Update& update, const UpdateTensors& tensors, const Share& share) {
+  const std::int64_t n = tensors.master.elements();
+  const Range blocks = split_range(divide_up(n, sweep_block), share.of, share.index);
+  visit_master(tensors.master, [&](auto element) {
     using T = decltype(element);
-    T *const w = master.data<T>(), *const g = gradient.data<T>();
-    T *const s0 = state_elements<T>(states[0]), *const s1 = state_elements<T>(states[1]);
+    T *const w = tensors.master.data<T>(), *const g = tensors.gradient.data<T>();
+    T* const s0 = state_elements<T>(tensors.states[0]);
+    T* const s1 = state_elements<T>(tensors.states[1]);
     visit_formula<T>(update, [&](const auto& formula) {
-      visit_weight(weight, [&](auto* rounded) {
-        sweep("update", master.elements(), [&](std::int64_t begin, std::int64_t end) {
+      visit_weight(tensors.weight, [&](auto* rounded) {
+        for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
+          const std::int64_t begin = block * sweep_block;
+          const std::int64_t end = std::min(n, begin + sweep_block);
           update_block(formula, w, g, s0, s1, begin, end);
           round_weights(w, rounded, begin, end);
-        });
+        }
       });
     });
   });
 }
 
-void update_all(Stream& stream, std::span<const Update> updates,
+}  // namespace
+
+// Threads meet once for all tensors, of each of which all have a share.
+void update_all(Stream& /*stream*/, std::span<const Update> updates,
                 std::span<const UpdateTensors> tensors, const TensorView& decision) {
   const double* const decided = decision.empty() ? nullptr : decision.data<double>();
   if (decided != nullptr && decided[decided_sound] == 0) return;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const UpdateTensors& x = tensors[i];
-    Update step = updates[i];
-    if (decided != nullptr) step.gradient_scale = decided[decided_scale];
-    host::update(stream, step, x.master, x.gradient, x.states, x.weight);
-  }
+  std::int64_t shares = 0;
+  for (const UpdateTensors& x : tensors) shares = std::max(shares, shares_of(x));
+  run_chunks("update", shares, ChunkBody([&](std::int64_t share) {
+               for (std::size_t i = 0; i < tensors.size(); ++i) {
+                 Update step = updates[i];
+                 if (decided != nullptr) step.gradient_scale = decided[decided_scale];
+                 const std::int64_t of = shares_of(tensors[i]);
+                 if (share < of) update_share(step, tensors[i], {share, of});
+               }
+             }));
+}
+
+void update(Stream& stream, const Update& update, const TensorView& master,
+            const TensorView& gradient, const UpdateStates& states,
+            const TensorView& weight) {
+  const UpdateTensors tensors{master, gradient, states, weight};
+  host::update_all(stream, {&update, 1}, {&tensors, 1}, {});
 }
 
 }  // namespace trireme::kernels::host

@@ -95,7 +95,7 @@ class Scratch {
 template <class A>
 void add_partial_sums(const char* label, A* parts, std::int64_t count, std::int64_t n,
                       A* sums) {
-  for_ranges(label, n, elements_per_task / 32, threads(),
+  for_ranges(label, n, elements_per_task / std::min<std::int64_t>(count, 8), threads(),
              [=](std::int64_t begin, std::int64_t end) {
                for (std::int64_t p = 1; p < count; ++p) {
                  const A* part = parts + p * n;
