@@ -70,7 +70,7 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
   });
   const config::RunSettings& run = deck.config.run;
   const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
-  const plan::PlannedDevice planned{on.device, on.transport, nullptr};
+  const plan::PlannedDevice planned{on.device, on.transport, nullptr, on.gpu_bytes};
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
   log::line(wrapped(plan::describe(deck.config, plans), terminal::prose_columns(), 10));
   log::line(config::describe_recipe(deck.config));
@@ -138,7 +138,7 @@ train::PlannedRun plan_here(const comm::World& world, const Arguments& arguments
                             const std::optional<plan::Machine>& machine,
                             const launch::ComputeDevice& on, int on_node) {
   const plan::PlannedDevice planned{on.device, on.transport,
-                                    machine ? &*machine : nullptr};
+                                    machine ? &*machine : nullptr, on.gpu_bytes};
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
   log::line(plan_text(deck.config, plans));
   require_room(deck_words(arguments), world.size(), on_node, deck.config, plans, planned,
@@ -238,6 +238,7 @@ int train(comm::World& world, const Arguments& given) {
   const config::RunSettings& run = deck.config.run;
   const launch::ComputeDevice on =
       launch::choose_device(world, run.device, run.backend, run.share_gpus);
+  deck.config.run.gpu_bytes = on.gpu_bytes;
   if (log::speaks())
     log::line(
         wrapped(format("trireme {}  run {} in {}  {}, {} each, {}", build_info().version,

@@ -68,7 +68,8 @@ struct RunKeys : Section {
       "0",
       within(0, 0x1p40),
       "Logits are made in chunks of at most this size, in the type that precision.logits "
-      "gives them; 0: 128 MiB on a CPU, 1 GiB on a GPU.",
+      "gives them; 0: 128 MiB on a CPU, on a GPU the largest power of two up to a 56th "
+      "of its memory, 1 GiB for 80 GB and where that is not known.",
       sets<&RunConfig::run, &RunSettings::logits_bytes>};
   Integer threads{*this,
                   "threads",

@@ -46,6 +46,9 @@ struct RunSettings {
   bool cuda_graphs = false;
   bool gemm_search = false;
   std::int64_t logits_bytes = 0;  // of a chunk; 0: by device
+  // Memory of the smallest GPU of any rank, by its driver or a machine file; 0: not
+  // known. No key says it.
+  std::int64_t gpu_bytes = 0;
   AttentionChoice attention = AttentionChoice::automatic;
   comm::Backend backend = comm::Backend::automatic;
   int threads = 0;        // of each rank; 0: automatic
