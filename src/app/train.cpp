@@ -28,6 +28,7 @@
 #include "io/checkpoint.hpp"
 #include "io/files.hpp"
 #include "io/metrics_history.hpp"
+#include "kernels/runtime/cuda_version.hpp"
 #include "kernels/runtime/runtime.hpp"
 #include "launch/compute_device.hpp"
 #include "launch/group_placement.hpp"
@@ -108,6 +109,23 @@ void ask_for_selftest(const comm::World& world, const launch::ComputeDevice& on)
       "this build has no self-test on {} behind it; a minute now may save a run: srun or "
       "mpirun -n {} trireme selftest --device cuda",
       on.gpu.name, world.size());
+}
+
+// What a deck gives up for speed.
+void warn_of_any_order(const comm::World& world, const config::RunSettings& run,
+                       const launch::ComputeDevice& on) {
+  if (world.rank() != 0 || !on.device.is_cuda() || run.attention_deterministic) return;
+  const std::string cudnn = kernels::cudnn_version();
+  if (cudnn == "not built in" || cudnn == "emulated") {
+    log::warn(
+        "attention.deterministic = false changes nothing: this program has no cuDNN, and "
+        "own kernels add in a fixed order");
+    return;
+  }
+  log::warn(
+      "attention.deterministic = false: backward of attention by cuDNN {} adds in any "
+      "order, so that a run that is repeated or goes on after a stop has other bits",
+      cudnn);
 }
 
 void warn_of_placement(const comm::World& world, const config::ParallelSettings& mesh) {
@@ -247,6 +265,7 @@ int train(comm::World& world, const Arguments& given) {
                 terminal::prose_columns(), 10));
   launch::report_placement(world, on, kernels::threads());
   warn_of_placement(world, deck.config.parallel);
+  warn_of_any_order(world, run, on);
   ask_for_selftest(world, on);
   train::PlannedRun planned;
   world.agree([&] {

@@ -211,8 +211,10 @@ struct AttentionKeys : Section {
       sets<&RunConfig::run, &RunSettings::attention>};
   Boolean deterministic{
       *this, "deterministic", "true",
-      "Take only kernels of attention that add in a fixed order; false is not "
-      "available yet."};
+      "Take only kernels of attention that add in a fixed order; false: cuDNN's backward "
+      "may add in any, with less memory, and also after compute capability 9: bits of a "
+      "repeated run then differ. Own kernels and CPUs always have a fixed order.",
+      sets<&RunConfig::run, &RunSettings::attention_deterministic>};
 };
 
 struct BatchKeys : Section {

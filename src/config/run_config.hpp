@@ -50,6 +50,7 @@ struct RunSettings {
   // known. No key says it.
   std::int64_t gpu_bytes = 0;
   AttentionChoice attention = AttentionChoice::automatic;
+  bool attention_deterministic = true;
   comm::Backend backend = comm::Backend::automatic;
   int threads = 0;        // of each rank; 0: automatic
   double time_limit = 0;  // seconds; 0: none

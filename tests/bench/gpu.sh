@@ -489,6 +489,8 @@ attention_claims() {
       [ -z "$kind" ] || claim "" "  own kernels in two passes" "$(rate kernels.log \
         "attention backward 2 passes, width $width S $sequence, $heads heads")"
       claim "" "  cuDNN" "$(rate kernels.log "$name, cuDNN")"
+      [ -z "$kind" ] || claim "" "  cuDNN, in any order" "$(rate kernels.log \
+        "attention backward any order, width $width S $sequence, $heads heads, cuDNN")"
       claim "" "  PyTorch's best" "$(rate torch.log "$name (")"
     done
   done

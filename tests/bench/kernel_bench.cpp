@@ -117,7 +117,7 @@ class KernelBench {
   void attention(const Model& m, std::int64_t S, Library library);
   void attention_backward(const kernels::AttentionShape& attention,
                           const std::string& name, Library library,
-                          kernels::AttentionBackward form);
+                          kernels::AttentionBackward form, bool deterministic = true);
 
   Settings s;
   Table table;
@@ -537,11 +537,16 @@ void KernelBench::attention(const Model& m, std::int64_t S, Library library) {
     attention_backward(attention,
                        format("2 passes, width {} S {}, {} heads", m.K, S, m.H), library,
                        Form::two_passes);
+  if (s.device.is_cuda() && library != Library::own)
+    attention_backward(attention,
+                       format("any order, width {} S {}, {} heads, cuDNN", m.K, S, m.H),
+                       library, Form::automatic, false);
 }
 
 void KernelBench::attention_backward(const kernels::AttentionShape& attention,
                                      const std::string& name, Library library,
-                                     kernels::AttentionBackward form) {
+                                     kernels::AttentionBackward form,
+                                     bool deterministic) {
   const std::int64_t T = attention.batch * attention.sequence, H = attention.heads,
                      K = attention.head_width;
   const Shape shape{T, H * K};
@@ -562,6 +567,7 @@ void KernelBench::attention_backward(const kernels::AttentionShape& attention,
                     scratch_for(s.type, s.device, attention, true))](Stream& stream) {
           kernels::set_attention_library(library);
           kernels::set_attention_backward(form);
+          kernels::set_attention_deterministic(deterministic);
           kernels::attention_backward(stream, *scratch, attention, dy, q, k, v, o, lse,
                                       dq, dk, dv);
         };
