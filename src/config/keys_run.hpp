@@ -52,9 +52,8 @@ struct RunKeys : Section {
   Boolean cuda_graphs{
       *this, "cuda_graphs", "false",
       "Record the kernels of a microbatch once and launch them as CUDA graphs: "
-      "gains where kernels are short. Tensor and context ranks need comm.backend = "
-      "\"nccl\"; not with experts, sharded gradients or weights, or histories of FP8 "
-      "scales.",
+      "gains where kernels are short. Tensor and context ranks, and sharded gradients or "
+      "weights, need comm.backend = \"nccl\"; not with experts.",
       sets<&RunConfig::run, &RunSettings::cuda_graphs>};
   Boolean gemm_search{
       *this, "gemm_search", "false",

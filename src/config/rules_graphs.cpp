@@ -12,8 +12,6 @@ std::string misfit_of(const Recipe& recipe) {
   const auto type = [&](TensorClass what) { return recipe[what].type; };
   const DType module = type(TensorClass::activation), weight = type(TensorClass::weight),
               accumulator = accumulator_of(module);
-  if (recipe[TensorClass::forward_operand].scaling == Scaling::delayed)
-    return "multiplies in FP8 with histories of scales, which the host keeps";
   // FP8 codes are made of weights as they are kept.
   if (weight != module && (!recipe.fp8() || is_fp8(weight)))
     return format("keeps weights in {} that modules read in {}", name_of(weight),
@@ -48,13 +46,6 @@ void Rules::graph_rules() {
        ", whose masks are others in each microbatch", [&] {
          return advise({{key::dropout.residual, {"0.0"}}, without()});
        });
-  rule({key::run.cuda_graphs, key::parallel.sharding_strategy},
-       config_.parallel.sharding <= optim::Sharding::optimizer, graphs, " with ",
-       key::parallel.sharding_strategy,
-       ", which gathers weights or reduces gradients inside a microbatch", [&] {
-         return advise({{key::parallel.sharding_strategy, {"\"ZERO1\"", "\"NO_SHARD\""}},
-                        without()});
-       });
   rule({key::run.cuda_graphs, key::parallel.offload_activations},
        !config_.parallel.offload_activations, graphs, " with ",
        key::parallel.offload_activations,
@@ -76,7 +67,43 @@ void Rules::graph_rules() {
              {key::precision.compute, {"\"bf16\""}},
              without()});
       });
+  graph_sharding_rules();
   graph_mesh_rules();
+}
+
+// What sharded weights and gradients do inside a microbatch.
+void Rules::graph_sharding_rules() {
+  const ParallelSettings& p = config_.parallel;
+  if (p.sharding < optim::Sharding::gradients) return;
+  const std::string graphs = show(key::run.cuda_graphs);
+  const Advice unsharded = {key::parallel.sharding_strategy,
+                            {"\"ZERO1\"", "\"NO_SHARD\""}};
+  rule({key::run.cuda_graphs, key::parallel.sharding_strategy, key::comm.backend},
+       p.folding.shard == 1 || config_.run.backend == comm::Backend::nccl, graphs,
+       " with ", key::parallel.sharding_strategy,
+       ", which gathers or reduces inside a microbatch, which only NCCL can record, but ",
+       key::comm.backend, " may take MPI", [&] {
+         return advise({{key::comm.backend, {"\"nccl\""}}, unsharded, without()});
+       });
+  rule({key::run.cuda_graphs, key::parallel.offload}, !optim::moves_weights(p.offload),
+       graphs, " with ", key::parallel.offload,
+       ", whose weights the host brings to the GPU in each microbatch", [&] {
+         return advise(
+             {{key::parallel.offload, {"\"optimizer\"", "\"none\""}}, without()});
+       });
+  const Recipe& recipe = config_.precision.recipe;
+  rule({key::run.cuda_graphs, key::parallel.sharding_strategy,
+        key::precision.gradient_reduce, key::precision.error_feedback},
+       !is_fp8(recipe[TensorClass::gradient_traffic].type) &&
+           !config_.precision.error_feedback,
+       graphs, " with ", key::precision.gradient_reduce, " and ",
+       key::precision.error_feedback,
+       ", whose scales the host makes in each microbatch of ",
+       key::parallel.sharding_strategy, [&] {
+         return advise({{key::precision.gradient_reduce, {"\"fp32\"", "\"bf16\""}},
+                        unsharded,
+                        without()});
+       });
 }
 
 // Ranks and schedules.

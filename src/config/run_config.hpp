@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -218,6 +219,13 @@ struct RunConfig {
   // Stages of steps that are alike; one without ramps.
   std::vector<BatchStage> stages() const {
     return batch_stages(batch.global, model.sequence, batch.ramp, batch.sequence_ramp);
+  }
+  // In any stage.
+  bool has_stand_ins() const {
+    const std::vector<BatchStage> all = stages();
+    return std::any_of(all.begin(), all.end(), [&](const BatchStage& stage) {
+      return stand_ins(stage.global) > 0;
+    });
   }
   BatchStage stage_of(std::int64_t step) const { return stage_at(stages(), step); }
   // Whether sequences are cut into documents of their own, by tokens or by their places.

@@ -75,6 +75,20 @@ double Executor::evaluate(const std::vector<TensorView>& inputs_T,
   return loss;
 }
 
+// Kernels of FP8 depend on which scales a history has left: it is known for most after
+// the first step. All ranks, in stages too, then go through new kernels together.
+void Executor::begin_graphs() {
+  std::int64_t changes = 0;
+  for (const nn::Fp8State* scales : model_.fp8_states()) changes += scales->changes();
+  bool others = std::exchange(scale_changes_, changes) != changes;
+  if (everyone_ != nullptr)
+    others = graphs_->begin_step(
+        others, [&](bool mine) { return is_true_on_any(mine, *everyone_); });
+  else if (others)
+    graphs_->forget();
+  if (others) warmth_.runs = 0;
+}
+
 // The first launch of a kernel loads it, and may wait until the GPU is idle. A message
 // that is a kernel and waits for another rank, which waits for this one's kernel, would
 // then wait for ever. So messages of a schedule's first run leave the GPU to its kernels:
@@ -83,8 +97,7 @@ double Executor::evaluate(const std::vector<TensorView>& inputs_T,
 // Graphs are made in a second run, which is treated alike, because that may take memory
 // of the GPU. A run that counts what FP8 loses launches each kernel by itself.
 void Executor::execute(const schedule::Schedule& schedule, const Work& work) {
-  if (graphs_ && work.training && everyone_ != nullptr)
-    graphs_->begin_step([&](bool mine) { return is_true_on_any(mine, *everyone_); });
+  if (graphs_ && work.training) begin_graphs();
   const int needed = !graphs_ ? 1 : everyone_ == nullptr ? 2 : 3;
   const bool warm = work.training ? warmth_.runs >= needed : warmth_.has_evaluated;
   if (warm) return run(schedule, work);
@@ -228,7 +241,9 @@ nn::Preferences Executor::preferences(const Work& work, std::int64_t microbatch)
 
 // Has the kernels of an action run: recorded, where that is asked for, but for those of
 // the last microbatch if there is something to reduce, because reductions start between
-// them, and for those that count what FP8 loses.
+// them, and for those that count what FP8 loses. Where weights or gradients are sharded
+// each action begins and ends at rest, recorded or not, so that a graph finds what it
+// found when it was recorded, and plan and run move the same bytes.
 void Executor::compute(const schedule::Action& action, const Work& work, Stream& stream,
                        const TensorView& dy_TD, const ActionGraphs::Work& kernels) {
   const std::size_t c = to_size(action.chunk);
@@ -236,8 +251,13 @@ void Executor::compute(const schedule::Action& action, const Work& work, Stream&
   begun_[c] = true;
   const bool reduces = reduces_ && action.microbatch == last_backward_;
   const bool reports = work.report != nullptr;
-  if (!graphs_ || !work.training || reduces || reports) return kernels(store_);
-  store_.wait_for_weights();  // a launched graph fetches none
+  if (rests_ && work.training) store_.rest();
+  const ActionGraphs::Work and_rest = [&](WeightAccess& weights) {
+    kernels(weights);
+    if (rests_ && work.training) store_.rest();
+  };
+  if (!graphs_ || !work.training || reduces || reports) return and_rest(store_);
+  store_.wait_for_weights();  // a launched graph waits for none
   graphs_->run(stream,
                {.kind = action.kind,
                 .chunk = action.chunk,
@@ -245,7 +265,7 @@ void Executor::compute(const schedule::Action& action, const Work& work, Stream&
                 .input = live(c, action.microbatch).input.raw(),
                 .gradient = dy_TD.raw(),
                 .first = first && config_.precision.recipe.fp8()},
-               store_, kernels);
+               store_, and_rest);
 }
 
 void Executor::forward(const schedule::Action& action, const Work& work, Stream& stream) {

@@ -137,6 +137,7 @@ class Executor {
   void allocate_chunk(int c, Device device, std::int64_t slots, std::int64_t gradients);
   std::unique_ptr<OffloadedBlocks> offloaded_blocks(int c);
   void prepare_graphs(bool for_gpu);
+  void begin_graphs();
 
   void execute(const schedule::Schedule& schedule, const Work& work);
   void run(const schedule::Schedule& schedule, const Work& work);
@@ -178,9 +179,11 @@ class Executor {
   Buffer loss_;   // f64 [1]
   ActionTimes times_;
   std::optional<ActionGraphs> graphs_;
+  std::int64_t scale_changes_ = 0;  // nn::Fp8State::changes() of all, as graphs have them
   Warmth warmth_;
   std::vector<bool> begun_;         // chunks of which a microbatch has run in this run
   bool reduces_ = false;            // over replicas, as gradients are complete
+  bool rests_ = false;              // the store, between actions, for graphs
   std::int64_t last_backward_ = 0;  // microbatch whose gradients complete the sums
 };
 

@@ -255,14 +255,18 @@ void GatheredWeights::release(int module) {
 
 void GatheredWeights::forget() {
   if (reads_) reads_->forget();
+  drop();
+  wait();
+}
+
+void GatheredWeights::drop() {
   for (BucketBuffer& buffer : buffers_) {
-    require(buffer.users == 0, "weights change while a module uses them");
+    require(buffer.users == 0, "weights are given up while a module uses them");
     settle(buffer);
     if (buffer.bucket >= 0) bind(buffer.bucket, {});
     buffer.bucket = -1;
     buffer.last_use = 0;
   }
-  wait();
 }
 
 }  // namespace trireme::optim

@@ -30,6 +30,8 @@ class GatheredWeights {
   void release(int module);
   // What is gathered is out of date, after weights changed.
   void forget();
+  // Gives up what is gathered, and waits for what is under way to the buffers.
+  void drop();
 
   // This rank's shard of a flat parameter, as weights are kept: on a disk it is memory
   // that is mapped.

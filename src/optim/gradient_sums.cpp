@@ -285,6 +285,13 @@ void GradientSums::settle(BucketBuffer& buffer) {
   });
 }
 
+void GradientSums::settle() {
+  std::vector<BucketBuffer*> order;  // those that were closed first have waited longest
+  for (BucketBuffer& buffer : buffers_) order.push_back(&buffer);
+  std::ranges::sort(order, {}, &BucketBuffer::last_use);
+  for (BucketBuffer* buffer : order) settle(*buffer);
+}
+
 void GradientSums::FlatState::sum_over_replicas(Stream& stream, const FlatParameter& flat,
                                                 const TensorView& shard) {
   if (over_replicas) return;
@@ -312,10 +319,7 @@ void GradientSums::finish() {
     if (!config.shards_gradients()) state.handle.wait();
   }
   for (ReduceBucket& bucket : reduce_buckets_) bucket.handle.wait();
-  std::vector<BucketBuffer*> order;  // those that were closed first have waited longest
-  for (BucketBuffer& buffer : buffers_) order.push_back(&buffer);
-  std::ranges::sort(order, {}, &BucketBuffer::last_use);
-  for (BucketBuffer* buffer : order) settle(*buffer);
+  settle();
   // 2. The ranks that hold the same weights, as far as they have not begun.
   if (converts(config)) {
     reduce_low_precision();

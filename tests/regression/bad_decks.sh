@@ -183,10 +183,10 @@ rule graphs_schedule 65 1 'parallel.schedule = "zb_h1"|write parallel.schedule =
   "${graphs[@]}" parallel.schedule=zb_h1
 rule graphs_experts 65 1 'model.architecture = "mixtral"|write run.cuda_graphs = false' \
   "${graphs[@]}" model.architecture=mixtral model.moe.experts=4
-rule graphs_sharding 65 2 'parallel.sharding_strategy = "FULL_SHARD"|"ZERO1"' \
+rule graphs_sharding 65 2 'parallel.sharding_strategy = "FULL_SHARD"|comm.backend = "nccl"' \
   "${graphs[@]}" parallel.sharding_strategy=FULL_SHARD
-rule graphs_fp8 65 1 'histories of scales|write precision.recipe = "te_current"' \
-  "${graphs[@]}" precision.compute=fp8 precision.recipe=te_delayed
+rule graphs_offload 65 2 'parallel.offload = "weights"|write parallel.offload = "optimizer"' \
+  "${graphs[@]}" parallel.sharding_strategy=FULL_SHARD parallel.offload=weights comm.backend=nccl
 rule graphs_autocast 65 1 'keeps weights in fp32 that modules read in bf16|"bf16"' \
   "${graphs[@]}" precision.recipe=bf16_autocast precision.compute=bf16
 rule graphs_narrow 65 1 'keeps gradients in bf16 that modules add to in fp32' \
