@@ -228,6 +228,15 @@ struct RunConfig {
     });
   }
   BatchStage stage_of(std::int64_t step) const { return stage_at(stages(), step); }
+  // Whether FP8 products may be made in so many parts of rows, over tensor ranks: with
+  // scales of blocks each part wants a multiple of 4.
+  bool cuts_rows_evenly(int parts) const {
+    const Scaling scaling = precision.recipe[TensorClass::forward_operand].scaling;
+    if (scaling != Scaling::blocks && scaling != Scaling::mx) return true;
+    const std::int64_t ranks =
+        parallel.mesh.context * (parallel.sequence ? parallel.mesh.tensor : 1);
+    return batch.micro * model.sequence % (4 * parts * ranks) == 0;
+  }
   // Whether sequences are cut into documents of their own, by tokens or by their places.
   bool has_documents() const {
     return data.packing != io::Packing::none || !batch.sequence_ramp.empty() ||

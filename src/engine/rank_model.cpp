@@ -21,7 +21,7 @@ int tensor_chunks(const config::RunConfig& config, const comm::Mesh& mesh) {
   if (config.parallel.tensor_chunks > 0) return config.parallel.tensor_chunks;
   if (config.adapter.matrices.dropout > 0) return 1;  // it drops whole inputs
   const bool by_nccl = mesh.transport() == comm::Transport::nccl;
-  return by_nccl && !config.precision.recipe.fp8() ? 2 : 1;
+  return by_nccl && config.cuts_rows_evenly(2) ? 2 : 1;
 }
 
 // A pass over the gradient of the projection for each chunk is paid by memory, of which
