@@ -135,6 +135,13 @@ void warn_of_placement(const comm::World& world, const config::ParallelSettings&
   if (!text.empty()) log::warn("{}", text);
 }
 
+void warn_at_start(const comm::World& world, const config::RunConfig& config,
+                   const launch::ComputeDevice& on) {
+  warn_of_placement(world, config.parallel);
+  warn_of_any_order(world, config.run, on);
+  ask_for_selftest(world, on);
+}
+
 // The plan for the log: in lines of its columns, and without the memory, which is told
 // with what is held.
 std::string plan_text(const config::RunConfig& config,
@@ -264,9 +271,7 @@ int train(comm::World& world, const Arguments& given) {
                        counted(kernels::threads(), "thread"), on.describe()),
                 terminal::prose_columns(), 10));
   launch::report_placement(world, on, kernels::threads());
-  warn_of_placement(world, deck.config.parallel);
-  warn_of_any_order(world, run, on);
-  ask_for_selftest(world, on);
+  warn_at_start(world, deck.config, on);
   train::PlannedRun planned;
   world.agree([&] {
     if (world.rank() == 0)

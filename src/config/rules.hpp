@@ -87,7 +87,6 @@ class Rules : public OffloadRules {
   void batch_rules();
   void size_rules();
   void graph_rules();
-  void graph_sharding_rules();
   void graph_mesh_rules();
   void model_rules();
   void head_rules();

@@ -8,7 +8,7 @@ namespace {
 
 // Why modules do not read the weights, and add to the sums of gradients, as these are
 // kept; empty if they do.
-std::string misfit_of(const Recipe& recipe) {
+std::string misfit_of(const Recipe& recipe, bool shards, bool error_feedback) {
   const auto type = [&](TensorClass what) { return recipe[what].type; };
   const DType module = type(TensorClass::activation), weight = type(TensorClass::weight),
               accumulator = accumulator_of(module);
@@ -20,6 +20,8 @@ std::string misfit_of(const Recipe& recipe) {
     if (type(what) != accumulator)
       return format("keeps {} in {} that modules add to in {}", name_of(what),
                     name_of(type(what)), name_of(accumulator));
+  if (shards && (error_feedback || is_fp8(type(TensorClass::gradient_traffic))))
+    return "sends sharded gradients at scales that the host makes in each microbatch";
   return {};
 }
 
@@ -53,7 +55,9 @@ void Rules::graph_rules() {
          return advise({{key::parallel.offload_activations, {"false"}}, without()});
        });
   const Recipe& recipe = config_.precision.recipe;
-  const std::string misfit = misfit_of(recipe);
+  const std::string misfit =
+      misfit_of(recipe, config_.parallel.sharding >= optim::Sharding::gradients,
+                config_.precision.error_feedback);
   rule(
       {key::run.cuda_graphs, key::precision.recipe, key::precision.compute},
       misfit.empty(), graphs,
@@ -64,49 +68,15 @@ void Rules::graph_rules() {
             {{key::precision.recipe,
               {"\"te_current\"", "\"bf16\"", "\"fp16\"", "\"fp32\"", "\"fp64\""}},
              {key::precision.weights, {"\"auto\""}},
+             {key::precision.error_feedback, {"false"}},
+             {key::precision.gradient_reduce, {"\"auto\""}},
              {key::precision.compute, {"\"bf16\""}},
              without()});
       });
-  graph_sharding_rules();
   graph_mesh_rules();
 }
 
-// What sharded weights and gradients do inside a microbatch.
-void Rules::graph_sharding_rules() {
-  const ParallelSettings& p = config_.parallel;
-  if (p.sharding < optim::Sharding::gradients) return;
-  const std::string graphs = show(key::run.cuda_graphs);
-  const Advice unsharded = {key::parallel.sharding_strategy,
-                            {"\"ZERO1\"", "\"NO_SHARD\""}};
-  rule({key::run.cuda_graphs, key::parallel.sharding_strategy, key::comm.backend},
-       p.folding.shard == 1 || config_.run.backend == comm::Backend::nccl, graphs,
-       " with ", key::parallel.sharding_strategy,
-       ", which gathers or reduces inside a microbatch, which only NCCL can record, but ",
-       key::comm.backend, " may take MPI", [&] {
-         return advise({{key::comm.backend, {"\"nccl\""}}, unsharded, without()});
-       });
-  rule({key::run.cuda_graphs, key::parallel.offload}, !optim::moves_weights(p.offload),
-       graphs, " with ", key::parallel.offload,
-       ", whose weights the host brings to the GPU in each microbatch", [&] {
-         return advise(
-             {{key::parallel.offload, {"\"optimizer\"", "\"none\""}}, without()});
-       });
-  const Recipe& recipe = config_.precision.recipe;
-  rule({key::run.cuda_graphs, key::parallel.sharding_strategy,
-        key::precision.gradient_reduce, key::precision.error_feedback},
-       !is_fp8(recipe[TensorClass::gradient_traffic].type) &&
-           !config_.precision.error_feedback,
-       graphs, " with ", key::precision.gradient_reduce, " and ",
-       key::precision.error_feedback,
-       ", whose scales the host makes in each microbatch of ",
-       key::parallel.sharding_strategy, [&] {
-         return advise({{key::precision.gradient_reduce, {"\"fp32\"", "\"bf16\""}},
-                        unsharded,
-                        without()});
-       });
-}
-
-// Ranks and schedules.
+// Ranks, what they shard, and schedules.
 void Rules::graph_mesh_rules() {
   const std::string graphs = show(key::run.cuda_graphs);
   const auto& mesh = config_.parallel.mesh;
@@ -122,6 +92,23 @@ void Rules::graph_mesh_rules() {
   };
   axis(key::parallel.tensor, mesh.tensor);
   axis(key::parallel.context, mesh.context);
+  const ParallelSettings& p = config_.parallel;
+  const bool shards = p.sharding >= optim::Sharding::gradients;
+  rule({key::run.cuda_graphs, key::parallel.sharding_strategy, key::comm.backend},
+       !shards || p.folding.shard == 1 || records, graphs, " with ",
+       key::parallel.sharding_strategy,
+       ", which gathers or reduces inside a microbatch, which only NCCL can record, but ",
+       key::comm.backend, " may take MPI", [&] {
+         return advise({{key::comm.backend, {"\"nccl\""}},
+                        {key::parallel.sharding_strategy, {"\"ZERO1\"", "\"NO_SHARD\""}},
+                        without()});
+       });
+  rule({key::run.cuda_graphs, key::parallel.offload}, !optim::moves_weights(p.offload),
+       graphs, " with ", key::parallel.offload,
+       ", whose weights the host brings to the GPU in each microbatch", [&] {
+         return advise(
+             {{key::parallel.offload, {"\"optimizer\"", "\"none\""}}, without()});
+       });
   using enum schedule::ScheduleKind;
   const schedule::ScheduleKind schedule = config_.parallel.schedule;
   rule({key::run.cuda_graphs, key::parallel.schedule},

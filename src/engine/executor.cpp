@@ -75,30 +75,29 @@ double Executor::evaluate(const std::vector<TensorView>& inputs_T,
   return loss;
 }
 
-// Kernels of FP8 depend on which scales a history has left: it is known for most after
-// the first step. All ranks, in stages too, then go through new kernels together.
-void Executor::begin_graphs() {
-  std::int64_t changes = 0;
-  for (const nn::Fp8State* scales : model_.fp8_states()) changes += scales->changes();
-  bool others = std::exchange(scale_changes_, changes) != changes;
-  if (everyone_ != nullptr)
-    others = graphs_->begin_step(
-        others, [&](bool mine) { return is_true_on_any(mine, *everyone_); });
-  else if (others)
-    graphs_->forget();
-  if (others) warmth_.runs = 0;
-}
-
 // The first launch of a kernel loads it, and may wait until the GPU is idle. A message
 // that is a kernel and waits for another rank, which waits for this one's kernel, would
 // then wait for ever. So messages of a schedule's first run leave the GPU to its kernels:
 // they pass through the host, and none is left behind when the next action begins.
 // What else ranks wait for together, all ranks of a group come to in the same order.
 // Graphs are made in a second run, which is treated alike, because that may take memory
-// of the GPU. A run that counts what FP8 loses launches each kernel by itself.
+// of the GPU. A run that counts what FP8 loses launches each kernel by itself. Kernels of
+// FP8 depend on which scales a history has left, as a rule known after the first step:
+// all ranks, in stages too, then go through the new kernels together.
 void Executor::execute(const schedule::Schedule& schedule, const Work& work) {
-  if (graphs_ && work.training) begin_graphs();
-  const int needed = !graphs_ ? 1 : everyone_ == nullptr ? 2 : 3;
+  comm::Group* const everyone = recording_.everyone;
+  if (graphs_ && work.training) {
+    std::int64_t changes = 0;
+    for (const nn::Fp8State* scales : model_.fp8_states()) changes += scales->changes();
+    bool others = std::exchange(recording_.scale_changes, changes) != changes;
+    if (everyone != nullptr)
+      others = graphs_->begin_step(
+          others, [&](bool mine) { return is_true_on_any(mine, *everyone); });
+    else if (others)
+      graphs_->forget();
+    if (others) warmth_.runs = 0;
+  }
+  const int needed = !graphs_ ? 1 : everyone == nullptr ? 2 : 3;
   const bool warm = work.training ? warmth_.runs >= needed : warmth_.has_evaluated;
   if (warm) return run(schedule, work);
   if (!work.training) warmth_.has_evaluated = true;
@@ -251,10 +250,10 @@ void Executor::compute(const schedule::Action& action, const Work& work, Stream&
   begun_[c] = true;
   const bool reduces = reduces_ && action.microbatch == last_backward_;
   const bool reports = work.report != nullptr;
-  if (rests_ && work.training) store_.rest();
+  if (recording_.rests && work.training) store_.rest();
   const ActionGraphs::Work and_rest = [&](WeightAccess& weights) {
     kernels(weights);
-    if (rests_ && work.training) store_.rest();
+    if (recording_.rests && work.training) store_.rest();
   };
   if (!graphs_ || !work.training || reduces || reports) return and_rest(store_);
   store_.wait_for_weights();  // a launched graph waits for none

@@ -131,13 +131,19 @@ class Executor {
     bool sends_block = false;  // in the first run of a schedule, on GPUs
   };
 
+  // What graphs ask of a run.
+  struct Recording {
+    comm::Group* everyone = nullptr;  // where ranks have to record alike
+    std::int64_t scale_changes = 0;   // nn::Fp8State::changes() of all, as recorded
+    bool rests = false;               // the store, between actions
+  };
+
   static std::size_t to_size(std::int64_t i) { return static_cast<std::size_t>(i); }
   // The schedule is one of as many microbatches from now on, in the same memory.
   void follow(std::int64_t microbatches);
   void allocate_chunk(int c, Device device, std::int64_t slots, std::int64_t gradients);
   std::unique_ptr<OffloadedBlocks> offloaded_blocks(int c);
   void prepare_graphs(bool for_gpu);
-  void begin_graphs();
 
   void execute(const schedule::Schedule& schedule, const Work& work);
   void run(const schedule::Schedule& schedule, const Work& work);
@@ -164,7 +170,7 @@ class Executor {
   Device device_;
   comm::Group& pipeline_;
   Pairs pairs_;
-  comm::Group* everyone_ = nullptr;  // where graphs hold collectives
+  Recording recording_;
   RankModel& model_;
   optim::ParameterStore& store_;
   schedule::Schedule schedule_, forward_schedule_;
@@ -179,11 +185,9 @@ class Executor {
   Buffer loss_;   // f64 [1]
   ActionTimes times_;
   std::optional<ActionGraphs> graphs_;
-  std::int64_t scale_changes_ = 0;  // nn::Fp8State::changes() of all, as graphs have them
   Warmth warmth_;
   std::vector<bool> begun_;         // chunks of which a microbatch has run in this run
   bool reduces_ = false;            // over replicas, as gradients are complete
-  bool rests_ = false;              // the store, between actions, for graphs
   std::int64_t last_backward_ = 0;  // microbatch whose gradients complete the sums
 };
 

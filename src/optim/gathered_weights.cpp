@@ -142,7 +142,6 @@ void GatheredWeights::start_gather(BucketBuffer& buffer, int bucket) {
     begin += flat.elements;
   }
   if (reads_) reads_->release(bucket);
-  ++gathers_;
   const auto held = std::count_if(buffers_.begin(), buffers_.end(),
                                   [](const BucketBuffer& b) { return b.bucket >= 0; });
   peak_gathered_ = std::max(peak_gathered_, static_cast<int>(held));

@@ -233,8 +233,12 @@ void GradientSums::close(int module) {
       buffer.users = 0;
       if (context_.config.shards_gradients()) {
         start_reduction(buffer);
-      } else {
-        deliver(buffer);
+      } else {  // a module's whole gradients join the sums of this rank
+        for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
+          if (context_.config.keeps_microbatch()) round_microbatch(flat, gradient);
+          add(flat, flat.whole(), gradient, unsharded(flat));
+        });
+        buffer.settled = true;
       }
     }
   }
@@ -297,15 +301,6 @@ void GradientSums::FlatState::sum_over_replicas(Stream& stream, const FlatParame
   if (over_replicas) return;
   over_replicas = true;
   handle = flat.replicate_group->all_reduce(stream, shard);
-}
-
-// A module's whole gradients join the sums of this rank.
-void GradientSums::deliver(BucketBuffer& buffer) {
-  for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
-    if (context_.config.keeps_microbatch()) round_microbatch(flat, gradient);
-    add(flat, flat.whole(), gradient, unsharded(flat));
-  });
-  buffer.settled = true;
 }
 
 void GradientSums::finish() {

@@ -104,7 +104,6 @@ class GradientSums : private PartialSums::Codec {
   void bind(BucketBuffer& buffer, bool bound);
   void start_reduction(BucketBuffer& buffer);
   void settle(BucketBuffer& buffer);
-  void deliver(BucketBuffer& buffer);
   void round_microbatch(const FlatParameter& flat, const TensorView& values);
   // Sums that are kept in another type than the accumulator's. `range` of the flat
   // parameter; `values` are left undefined.

@@ -128,9 +128,8 @@ class ParameterStore final : public WeightAccess {
   void wait_for_weights() { weights_.wait(); }
   int weights_under_way() const { return weights_.under_way(); }
   const OffloadTraffic& offload_traffic() const { return context_.traffic; }
-  // Most buckets that were gathered at once so far, and gathers made.
+  // Most buckets that were gathered at once so far.
   int peak_gathered() const { return weights_.peak_gathered(); }
-  std::int64_t gathers() const { return weights_.gathers(); }
 
  private:
   StoreContext context_;

@@ -185,6 +185,9 @@ rule graphs_experts 65 1 'model.architecture = "mixtral"|write run.cuda_graphs =
   "${graphs[@]}" model.architecture=mixtral model.moe.experts=4
 rule graphs_sharding 65 2 'parallel.sharding_strategy = "FULL_SHARD"|comm.backend = "nccl"' \
   "${graphs[@]}" parallel.sharding_strategy=FULL_SHARD
+rule graphs_feedback 65 2 'scales that the host makes|precision.error_feedback = false' \
+  "${graphs[@]}" parallel.sharding_strategy=FULL_SHARD comm.backend=nccl \
+  precision.compute=bf16 precision.gradient_reduce=bf16 precision.error_feedback=true
 rule graphs_offload 65 2 'parallel.offload = "weights"|write parallel.offload = "optimizer"' \
   "${graphs[@]}" parallel.sharding_strategy=FULL_SHARD parallel.offload=weights comm.backend=nccl
 rule graphs_autocast 65 1 'keeps weights in fp32 that modules read in bf16|"bf16"' \
