@@ -24,6 +24,7 @@ namespace {
 ProfileFamily family("attention");
 
 AttentionLibrary library = AttentionLibrary::automatic;
+bool deterministic = true;
 AttentionBackward backward_form = AttentionBackward::automatic;
 
 void check_shape(const char* kernel, const Stream& stream, const AttentionShape& shape) {
@@ -122,6 +123,8 @@ void backward(Stream& stream, Arena& scratch, const AttentionShape& shape,
 
 void set_attention_library(AttentionLibrary wanted) { library = wanted; }
 AttentionLibrary attention_library() { return library; }
+void set_attention_deterministic(bool wanted) { deterministic = wanted; }
+bool attention_deterministic() { return deterministic; }
 void set_attention_backward(AttentionBackward wanted) { backward_form = wanted; }
 AttentionBackward attention_backward_form() { return backward_form; }
 

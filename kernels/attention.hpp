@@ -104,12 +104,18 @@ struct AttentionPart {
 // own:       our own kernels
 // cudnn:     cuDNN; any attention on a GPU that it does not do throws Error(resources)
 //            naming the shape and the reason
-// At first automatic. Each gives the same bits every time; the two differ by rounding, so
-// that bits are the same only under the same choice and the same cuDNN. No effect on
-// hosts.
+// At first automatic. Each gives the same bits every time, unless it may add in any order
+// (below); the two differ by rounding, so that bits are the same only under the same
+// choice and the same cuDNN. No effect on hosts.
 enum class AttentionLibrary { automatic, own, cudnn };
 void set_attention_library(AttentionLibrary library);
 AttentionLibrary attention_library();
+
+// false: backward on a GPU may add up in any order where that is faster, so that bits of
+// dq change from call to call. Of what there is only cuDNN's backward has such a form. At
+// first true. Holds for the process.
+void set_attention_deterministic(bool wanted);
+bool attention_deterministic();
 
 // Which form backward of our own tensor-core kernels on a GPU has: one pass over keys
 // with five products, or two passes with seven. automatic: one pass where a block of the

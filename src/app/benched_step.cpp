@@ -32,7 +32,8 @@ engine::Batch make_batch(const Buffer& ids, const config::RunConfig& config) {
 }
 
 // Random ids have no documents: a packed deck is timed as if each row were one text.
-config::RunConfig without_packing(config::RunConfig config) {
+config::RunConfig benched(config::RunConfig config, const launch::ComputeDevice& on) {
+  config.run.gpu_bytes = on.gpu_bytes;
   config.data.packing = io::Packing::none;
   config.train = {};
   config.batch.ramp.clear();
@@ -45,7 +46,7 @@ config::RunConfig without_packing(config::RunConfig config) {
 BenchedStep::BenchedStep(comm::World& world, const config::RunConfig& config,
                          const launch::ComputeDevice& on)
     : world_(world),
-      config_(without_packing(config)),
+      config_(benched(config, on)),
       mesh_(world, config.parallel.mesh, config.parallel.folding, on.device, on.transport,
             engine::group_use(config)),
       engine_(config_, mesh_, on.device),

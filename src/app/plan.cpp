@@ -26,13 +26,15 @@ plan::PlannedDevice planned_device(const config::RunSettings& run,
                                    const plan::Machine* machine) {
   if (machine == nullptr || run.device != config::DeviceChoice::automatic) {
     const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
-    return {on.device, on.transport, machine};
+    const bool told = machine != nullptr && machine->gpus;
+    return {on.device, on.transport, machine,
+            told ? static_cast<std::int64_t>(machine->memory_bytes) : on.gpu_bytes};
   }
   if (!machine->gpus) return {Device::host(), comm::Transport::mpi, machine};
   return {
       Device::cuda(0),
       run.backend == comm::Backend::mpi ? comm::Transport::mpi : comm::Transport::nccl,
-      machine};
+      machine, static_cast<std::int64_t>(machine->memory_bytes)};
 }
 
 namespace {

@@ -90,7 +90,7 @@ Need inference_need(const model::ModelConfig& config, DType type,
 Need training_need(const config::RunConfig& config, const plan::PlannedDevice& on) {
   Need most;
   for (const plan::Plan& plan :
-       plan::plan_stages(config, {on.device, on.transport, nullptr})) {
+       plan::plan_stages(config, {on.device, on.transport, nullptr, on.gpu_bytes})) {
     const auto of = [&](MemoryClass what) {
       return static_cast<double>(plan.memory[static_cast<std::size_t>(what)]);
     };

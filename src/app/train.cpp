@@ -28,6 +28,7 @@
 #include "io/checkpoint.hpp"
 #include "io/files.hpp"
 #include "io/metrics_history.hpp"
+#include "kernels/runtime/cuda_version.hpp"
 #include "kernels/runtime/runtime.hpp"
 #include "launch/compute_device.hpp"
 #include "launch/group_placement.hpp"
@@ -70,7 +71,7 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
   });
   const config::RunSettings& run = deck.config.run;
   const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
-  const plan::PlannedDevice planned{on.device, on.transport, nullptr};
+  const plan::PlannedDevice planned{on.device, on.transport, nullptr, on.gpu_bytes};
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
   log::line(wrapped(plan::describe(deck.config, plans), terminal::prose_columns(), 10));
   log::line(config::describe_recipe(deck.config));
@@ -110,11 +111,35 @@ void ask_for_selftest(const comm::World& world, const launch::ComputeDevice& on)
       on.gpu.name, world.size());
 }
 
+// What a deck gives up for speed.
+void warn_of_any_order(const comm::World& world, const config::RunSettings& run,
+                       const launch::ComputeDevice& on) {
+  if (world.rank() != 0 || !on.device.is_cuda() || run.attention_deterministic) return;
+  const std::string cudnn = kernels::cudnn_version();
+  if (cudnn == "not built in" || cudnn == "emulated") {
+    log::warn(
+        "attention.deterministic = false changes nothing: this program has no cuDNN, and "
+        "own kernels add in a fixed order");
+    return;
+  }
+  log::warn(
+      "attention.deterministic = false: backward of attention by cuDNN {} adds in any "
+      "order, so that a run that is repeated or goes on after a stop has other bits",
+      cudnn);
+}
+
 void warn_of_placement(const comm::World& world, const config::ParallelSettings& mesh) {
   if (world.rank() != 0) return;
   const std::string text =
       launch::placement_warning(mesh.mesh, mesh.folding.shard, comm::hosts_of(world));
   if (!text.empty()) log::warn("{}", text);
+}
+
+void warn_at_start(const comm::World& world, const config::RunConfig& config,
+                   const launch::ComputeDevice& on) {
+  warn_of_placement(world, config.parallel);
+  warn_of_any_order(world, config.run, on);
+  ask_for_selftest(world, on);
 }
 
 // The plan for the log: in lines of its columns, and without the memory, which is told
@@ -138,7 +163,7 @@ train::PlannedRun plan_here(const comm::World& world, const Arguments& arguments
                             const std::optional<plan::Machine>& machine,
                             const launch::ComputeDevice& on, int on_node) {
   const plan::PlannedDevice planned{on.device, on.transport,
-                                    machine ? &*machine : nullptr};
+                                    machine ? &*machine : nullptr, on.gpu_bytes};
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
   log::line(plan_text(deck.config, plans));
   require_room(deck_words(arguments), world.size(), on_node, deck.config, plans, planned,
@@ -238,6 +263,7 @@ int train(comm::World& world, const Arguments& given) {
   const config::RunSettings& run = deck.config.run;
   const launch::ComputeDevice on =
       launch::choose_device(world, run.device, run.backend, run.share_gpus);
+  deck.config.run.gpu_bytes = on.gpu_bytes;
   if (log::speaks())
     log::line(
         wrapped(format("trireme {}  run {} in {}  {}, {} each, {}", build_info().version,
@@ -245,8 +271,7 @@ int train(comm::World& world, const Arguments& given) {
                        counted(kernels::threads(), "thread"), on.describe()),
                 terminal::prose_columns(), 10));
   launch::report_placement(world, on, kernels::threads());
-  warn_of_placement(world, deck.config.parallel);
-  ask_for_selftest(world, on);
+  warn_at_start(world, deck.config, on);
   train::PlannedRun planned;
   world.agree([&] {
     if (world.rank() == 0)

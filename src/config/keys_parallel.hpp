@@ -54,8 +54,7 @@ struct ParallelKeys : Section {
       "0",
       within(0, 1024),
       "Parts of the rows of a product whose result is summed over the tensor "
-      "ranks: one travels while the next is multiplied; 0: 2 with NCCL, but for FP8, "
-      "else 1.",
+      "ranks: one travels while the next is multiplied; 0: 2 with NCCL, else 1.",
       sets<&RunConfig::parallel, &ParallelSettings::tensor_chunks>};
   Integer context{
       *this,

@@ -52,9 +52,8 @@ struct RunKeys : Section {
   Boolean cuda_graphs{
       *this, "cuda_graphs", "false",
       "Record the kernels of a microbatch once and launch them as CUDA graphs: "
-      "gains where kernels are short. Tensor and context ranks need comm.backend = "
-      "\"nccl\"; not with experts, sharded gradients or weights, or histories of FP8 "
-      "scales.",
+      "gains where kernels are short. Tensor and context ranks, and sharded gradients or "
+      "weights, need comm.backend = \"nccl\"; not with experts.",
       sets<&RunConfig::run, &RunSettings::cuda_graphs>};
   Boolean gemm_search{
       *this, "gemm_search", "false",
@@ -68,7 +67,8 @@ struct RunKeys : Section {
       "0",
       within(0, 0x1p40),
       "Logits are made in chunks of at most this size, in the type that precision.logits "
-      "gives them; 0: 128 MiB on a CPU, 1 GiB on a GPU.",
+      "gives them; 0: 128 MiB on a CPU, on a GPU the largest power of two up to a 56th "
+      "of its memory, 1 GiB for 80 GB and where that is not known.",
       sets<&RunConfig::run, &RunSettings::logits_bytes>};
   Integer threads{*this,
                   "threads",
@@ -210,8 +210,10 @@ struct AttentionKeys : Section {
       sets<&RunConfig::run, &RunSettings::attention>};
   Boolean deterministic{
       *this, "deterministic", "true",
-      "Take only kernels of attention that add in a fixed order; false is not "
-      "available yet."};
+      "Take only kernels of attention that add in a fixed order; false: cuDNN's backward "
+      "may add in any, with less memory, and also after compute capability 9: bits of a "
+      "repeated run then differ. Own kernels and CPUs always have a fixed order.",
+      sets<&RunConfig::run, &RunSettings::attention_deterministic>};
 };
 
 struct BatchKeys : Section {

@@ -20,7 +20,6 @@ struct ComingKey {
   std::string_view feature;
 };
 constexpr std::array coming_keys = {
-    ComingKey{key::attention.deterministic, "attention that adds in any order is"},
     ComingKey{key::comm.deterministic, "summing in any order is"},
 };
 

@@ -8,12 +8,10 @@ namespace {
 
 // Why modules do not read the weights, and add to the sums of gradients, as these are
 // kept; empty if they do.
-std::string misfit_of(const Recipe& recipe) {
+std::string misfit_of(const Recipe& recipe, bool shards, bool error_feedback) {
   const auto type = [&](TensorClass what) { return recipe[what].type; };
   const DType module = type(TensorClass::activation), weight = type(TensorClass::weight),
               accumulator = accumulator_of(module);
-  if (recipe[TensorClass::forward_operand].scaling == Scaling::delayed)
-    return "multiplies in FP8 with histories of scales, which the host keeps";
   // FP8 codes are made of weights as they are kept.
   if (weight != module && (!recipe.fp8() || is_fp8(weight)))
     return format("keeps weights in {} that modules read in {}", name_of(weight),
@@ -22,6 +20,8 @@ std::string misfit_of(const Recipe& recipe) {
     if (type(what) != accumulator)
       return format("keeps {} in {} that modules add to in {}", name_of(what),
                     name_of(type(what)), name_of(accumulator));
+  if (shards && (error_feedback || is_fp8(type(TensorClass::gradient_traffic))))
+    return "sends sharded gradients at scales that the host makes in each microbatch";
   return {};
 }
 
@@ -48,13 +48,6 @@ void Rules::graph_rules() {
        ", whose masks are others in each microbatch", [&] {
          return advise({{key::dropout.residual, {"0.0"}}, without()});
        });
-  rule({key::run.cuda_graphs, key::parallel.sharding_strategy},
-       config_.parallel.sharding <= optim::Sharding::optimizer, graphs, " with ",
-       key::parallel.sharding_strategy,
-       ", which gathers weights or reduces gradients inside a microbatch", [&] {
-         return advise({{key::parallel.sharding_strategy, {"\"ZERO1\"", "\"NO_SHARD\""}},
-                        without()});
-       });
   rule({key::run.cuda_graphs, key::parallel.offload_activations},
        !config_.parallel.offload_activations, graphs, " with ",
        key::parallel.offload_activations,
@@ -62,7 +55,9 @@ void Rules::graph_rules() {
          return advise({{key::parallel.offload_activations, {"false"}}, without()});
        });
   const Recipe& recipe = config_.precision.recipe;
-  const std::string misfit = misfit_of(recipe);
+  const std::string misfit =
+      misfit_of(recipe, config_.parallel.sharding >= optim::Sharding::gradients,
+                config_.precision.error_feedback);
   rule(
       {key::run.cuda_graphs, key::precision.recipe, key::precision.compute},
       misfit.empty(), graphs,
@@ -73,13 +68,15 @@ void Rules::graph_rules() {
             {{key::precision.recipe,
               {"\"te_current\"", "\"bf16\"", "\"fp16\"", "\"fp32\"", "\"fp64\""}},
              {key::precision.weights, {"\"auto\""}},
+             {key::precision.error_feedback, {"false"}},
+             {key::precision.gradient_reduce, {"\"auto\""}},
              {key::precision.compute, {"\"bf16\""}},
              without()});
       });
   graph_mesh_rules();
 }
 
-// Ranks and schedules.
+// Ranks, what they shard, and schedules.
 void Rules::graph_mesh_rules() {
   const std::string graphs = show(key::run.cuda_graphs);
   const auto& mesh = config_.parallel.mesh;
@@ -95,6 +92,23 @@ void Rules::graph_mesh_rules() {
   };
   axis(key::parallel.tensor, mesh.tensor);
   axis(key::parallel.context, mesh.context);
+  const ParallelSettings& p = config_.parallel;
+  const bool shards = p.sharding >= optim::Sharding::gradients;
+  rule({key::run.cuda_graphs, key::parallel.sharding_strategy, key::comm.backend},
+       !shards || p.folding.shard == 1 || records, graphs, " with ",
+       key::parallel.sharding_strategy,
+       ", which gathers or reduces inside a microbatch, which only NCCL can record, but ",
+       key::comm.backend, " may take MPI", [&] {
+         return advise({{key::comm.backend, {"\"nccl\""}},
+                        {key::parallel.sharding_strategy, {"\"ZERO1\"", "\"NO_SHARD\""}},
+                        without()});
+       });
+  rule({key::run.cuda_graphs, key::parallel.offload}, !optim::moves_weights(p.offload),
+       graphs, " with ", key::parallel.offload,
+       ", whose weights the host brings to the GPU in each microbatch", [&] {
+         return advise(
+             {{key::parallel.offload, {"\"optimizer\"", "\"none\""}}, without()});
+       });
   using enum schedule::ScheduleKind;
   const schedule::ScheduleKind schedule = config_.parallel.schedule;
   rule({key::run.cuda_graphs, key::parallel.schedule},

@@ -46,10 +46,13 @@ void Rules::tensor_chunk_rules() {
        config_.parallel.mesh.tensor > 1 || config_.parallel.tensor_chunks <= 1,
        key::parallel.tensor_chunks, " has no meaning with ", key::parallel.tensor,
        ": write parallel.tensor_chunks = 1");
-  rule({key::parallel.tensor_chunks, key::precision.compute},
-       !config_.precision.recipe.fp8() || config_.parallel.tensor_chunks <= 1,
-       key::parallel.tensor_chunks, " cuts products whose operands ",
-       key::precision.compute, " scales as a whole: write parallel.tensor_chunks = 1");
+  rule({key::parallel.tensor_chunks, key::precision.recipe},
+       config_.parallel.tensor_chunks <= 1 ||
+           config_.cuts_rows_evenly(config_.parallel.tensor_chunks),
+       key::parallel.tensor_chunks, " cuts the rows of a microbatch, of which ",
+       key::precision.recipe,
+       " scales blocks, into parts that are no multiples of 4: write "
+       "parallel.tensor_chunks = 1");
 }
 
 void Rules::context_rules() {

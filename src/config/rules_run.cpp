@@ -53,6 +53,9 @@ void Rules::run_rules() {
        config_.run.attention != AttentionChoice::cudnn || config_.model.window == 0,
        key::attention.library, " has no windows here, but ", key::model.window,
        ": write attention.library = \"auto\"");
+  meaningless(key::attention.deterministic, key::attention.library,
+              config_.run.attention == AttentionChoice::own,
+              ", whose kernels add in a fixed order in any case: drop one of them");
   rule({key::checkpoint.resume}, !config_.checkpoint.resume.empty(),
        key::checkpoint.resume,
        " says nothing: write \"auto\", \"never\" or the path of a checkpoint");

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -46,7 +47,11 @@ struct RunSettings {
   bool cuda_graphs = false;
   bool gemm_search = false;
   std::int64_t logits_bytes = 0;  // of a chunk; 0: by device
+  // Memory of the smallest GPU of any rank, by its driver or a machine file; 0: not
+  // known. No key says it.
+  std::int64_t gpu_bytes = 0;
   AttentionChoice attention = AttentionChoice::automatic;
+  bool attention_deterministic = true;
   comm::Backend backend = comm::Backend::automatic;
   int threads = 0;        // of each rank; 0: automatic
   double time_limit = 0;  // seconds; 0: none
@@ -215,7 +220,23 @@ struct RunConfig {
   std::vector<BatchStage> stages() const {
     return batch_stages(batch.global, model.sequence, batch.ramp, batch.sequence_ramp);
   }
+  // In any stage.
+  bool has_stand_ins() const {
+    const std::vector<BatchStage> all = stages();
+    return std::any_of(all.begin(), all.end(), [&](const BatchStage& stage) {
+      return stand_ins(stage.global) > 0;
+    });
+  }
   BatchStage stage_of(std::int64_t step) const { return stage_at(stages(), step); }
+  // Whether FP8 products may be made in so many parts of rows, over tensor ranks: with
+  // scales of blocks each part wants a multiple of 4.
+  bool cuts_rows_evenly(int parts) const {
+    const Scaling scaling = precision.recipe[TensorClass::forward_operand].scaling;
+    if (scaling != Scaling::blocks && scaling != Scaling::mx) return true;
+    const std::int64_t ranks =
+        parallel.mesh.context * (parallel.sequence ? parallel.mesh.tensor : 1);
+    return batch.micro * model.sequence % (4 * parts * ranks) == 0;
+  }
   // Whether sequences are cut into documents of their own, by tokens or by their places.
   bool has_documents() const {
     return data.packing != io::Packing::none || !batch.sequence_ramp.empty() ||

@@ -7,14 +7,23 @@
 namespace trireme::engine {
 namespace {
 
-// Notes which gradients are complete: a reduction that starts then is not part of the
-// recording. Weights and gradients are in place, so there is nothing to fetch or to open.
+// Notes which gradients are complete: a reduction over replicas that starts then is not
+// part of the recording. Gathers of sharded weights, and reductions of sharded gradients,
+// are.
 class ReadyLog final : public WeightAccess {
  public:
-  explicit ReadyLog(std::vector<Param*>& params) : params_(params) {}
+  ReadyLog(WeightAccess& owner, std::vector<Param*>& params)
+      : owner_(owner), params_(params) {}
+  void fetch(int module, Direction direction) override {
+    owner_.fetch(module, direction);
+  }
+  void release(int module) override { owner_.release(module); }
+  void open_gradients(int module) override { owner_.open_gradients(module); }
+  void close_gradients(int module) override { owner_.close_gradients(module); }
   void ready(Param& param) override { params_.push_back(&param); }
 
  private:
+  WeightAccess& owner_;
   std::vector<Param*>& params_;
 };
 
@@ -24,15 +33,16 @@ class ReadyLog final : public WeightAccess {
 // of it: recorded addresses are those of the old one.
 void ActionGraphs::forget_what_moved() {
   const std::int64_t moves = kernels::working_memory_moves(device_);
-  if (moves != moves_) recordings_.clear();
+  if (moves != moves_) forget();
   moves_ = moves;
 }
 
-void ActionGraphs::begin_step(const std::function<bool(bool)>& any) {
+bool ActionGraphs::begin_step(bool others, const std::function<bool(bool)>& any) {
   together_ = true;
-  singly_ = any(kernels::working_memory_moves(device_) != moves_);
-  if (singly_) recordings_.clear();
+  singly_ = any(others || kernels::working_memory_moves(device_) != moves_);
+  if (singly_) forget();
   moves_ = kernels::working_memory_moves(device_);
+  return singly_;
 }
 
 void ActionGraphs::run(Stream& stream, const Key& key, WeightAccess& weights,
@@ -44,7 +54,7 @@ void ActionGraphs::run(Stream& stream, const Key& key, WeightAccess& weights,
           "the working memory of kernels moved in a step that launches graphs");
   Recording& recording = found->second;
   if (!recording.graph) {
-    ReadyLog log(recording.ready);
+    ReadyLog log(weights, recording.ready);
     const comm::RecordingScope scope(recording.calls);
     recording.graph = Graph::record(stream, [&] { work(log); });
     ++recorded_;

@@ -50,8 +50,11 @@ class ActionGraphs {
   // hangs; but the working memory of kernels moves on each rank for itself. So steps are
   // alike: called before the first run() of each, with `any`, which says whether a fact
   // is true on any rank. A step in which memory had moved on some rank since the last
-  // one, such as the first, launches kernels one by one.
-  void begin_step(const std::function<bool(bool)>& any);
+  // one, such as the first, or before which kernels have become others on some rank,
+  // launches kernels one by one. Returns whether this one does.
+  bool begin_step(bool others, const std::function<bool(bool)>& any);
+  // Kernels have become others: all is recorded anew.
+  void forget() { recordings_.clear(); }
 
   // So far.
   std::int64_t recorded() const { return recorded_; }

@@ -66,6 +66,7 @@ void choose_libraries(const config::RunSettings& run) {
       kernels::set_attention_library(AttentionLibrary::own);
       break;
   }
+  kernels::set_attention_deterministic(run.attention_deterministic);
   kernels::set_gemm_search(run.gemm_search);
 }
 

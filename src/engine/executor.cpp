@@ -81,11 +81,23 @@ double Executor::evaluate(const std::vector<TensorView>& inputs_T,
 // they pass through the host, and none is left behind when the next action begins.
 // What else ranks wait for together, all ranks of a group come to in the same order.
 // Graphs are made in a second run, which is treated alike, because that may take memory
-// of the GPU. A run that counts what FP8 loses launches each kernel by itself.
+// of the GPU. A run that counts what FP8 loses launches each kernel by itself. Kernels of
+// FP8 depend on which scales a history has left, as a rule known after the first step:
+// all ranks, in stages too, then go through the new kernels together.
 void Executor::execute(const schedule::Schedule& schedule, const Work& work) {
-  if (graphs_ && work.training && everyone_ != nullptr)
-    graphs_->begin_step([&](bool mine) { return is_true_on_any(mine, *everyone_); });
-  const int needed = !graphs_ ? 1 : everyone_ == nullptr ? 2 : 3;
+  comm::Group* const everyone = recording_.everyone;
+  if (graphs_ && work.training) {
+    std::int64_t changes = 0;
+    for (const nn::Fp8State* scales : model_.fp8_states()) changes += scales->changes();
+    bool others = std::exchange(recording_.scale_changes, changes) != changes;
+    if (everyone != nullptr)
+      others = graphs_->begin_step(
+          others, [&](bool mine) { return is_true_on_any(mine, *everyone); });
+    else if (others)
+      graphs_->forget();
+    if (others) warmth_.runs = 0;
+  }
+  const int needed = !graphs_ ? 1 : everyone == nullptr ? 2 : 3;
   const bool warm = work.training ? warmth_.runs >= needed : warmth_.has_evaluated;
   if (warm) return run(schedule, work);
   if (!work.training) warmth_.has_evaluated = true;
@@ -228,7 +240,9 @@ nn::Preferences Executor::preferences(const Work& work, std::int64_t microbatch)
 
 // Has the kernels of an action run: recorded, where that is asked for, but for those of
 // the last microbatch if there is something to reduce, because reductions start between
-// them, and for those that count what FP8 loses.
+// them, and for those that count what FP8 loses. Where weights or gradients are sharded
+// each action begins and ends at rest, recorded or not, so that a graph finds what it
+// found when it was recorded, and plan and run move the same bytes.
 void Executor::compute(const schedule::Action& action, const Work& work, Stream& stream,
                        const TensorView& dy_TD, const ActionGraphs::Work& kernels) {
   const std::size_t c = to_size(action.chunk);
@@ -236,8 +250,13 @@ void Executor::compute(const schedule::Action& action, const Work& work, Stream&
   begun_[c] = true;
   const bool reduces = reduces_ && action.microbatch == last_backward_;
   const bool reports = work.report != nullptr;
-  if (!graphs_ || !work.training || reduces || reports) return kernels(store_);
-  store_.wait_for_weights();  // a launched graph fetches none
+  if (recording_.rests && work.training) store_.rest();
+  const ActionGraphs::Work and_rest = [&](WeightAccess& weights) {
+    kernels(weights);
+    if (recording_.rests && work.training) store_.rest();
+  };
+  if (!graphs_ || !work.training || reduces || reports) return and_rest(store_);
+  store_.wait_for_weights();  // a launched graph waits for none
   graphs_->run(stream,
                {.kind = action.kind,
                 .chunk = action.chunk,
@@ -245,7 +264,7 @@ void Executor::compute(const schedule::Action& action, const Work& work, Stream&
                 .input = live(c, action.microbatch).input.raw(),
                 .gradient = dy_TD.raw(),
                 .first = first && config_.precision.recipe.fp8()},
-               store_, kernels);
+               store_, and_rest);
 }
 
 void Executor::forward(const schedule::Action& action, const Work& work, Stream& stream) {

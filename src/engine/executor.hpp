@@ -131,6 +131,13 @@ class Executor {
     bool sends_block = false;  // in the first run of a schedule, on GPUs
   };
 
+  // What graphs ask of a run.
+  struct Recording {
+    comm::Group* everyone = nullptr;  // where ranks have to record alike
+    std::int64_t scale_changes = 0;   // nn::Fp8State::changes() of all, as recorded
+    bool rests = false;               // the store, between actions
+  };
+
   static std::size_t to_size(std::int64_t i) { return static_cast<std::size_t>(i); }
   // The schedule is one of as many microbatches from now on, in the same memory.
   void follow(std::int64_t microbatches);
@@ -163,7 +170,7 @@ class Executor {
   Device device_;
   comm::Group& pipeline_;
   Pairs pairs_;
-  comm::Group* everyone_ = nullptr;  // where graphs hold collectives
+  Recording recording_;
   RankModel& model_;
   optim::ParameterStore& store_;
   schedule::Schedule schedule_, forward_schedule_;

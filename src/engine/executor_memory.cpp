@@ -79,7 +79,14 @@ Executor::Executor(const config::RunConfig& config, comm::Mesh& mesh, RankModel&
   follow(shape.microbatches);
   if (config.run.cuda_graphs) prepare_graphs(for_gpu(mesh, device));
   const comm::MeshShape& ranks = config.parallel.mesh;
-  if (graphs_ && ranks.tensor * ranks.context > 1) everyone_ = &mesh.everyone();
+  if (recording_.rests) reduces_ = mesh.copies().size() > 1 || config.has_stand_ins();
+  const bool in_graphs = ranks.tensor * ranks.context > 1 ||
+                         (recording_.rests && config.parallel.folding.shard > 1);
+  // Which scales stand changes on each stage for itself.
+  const bool by_history =
+      config.precision.recipe[TensorClass::forward_operand].scaling == Scaling::delayed;
+  if (graphs_ && (in_graphs || (by_history && mesh.everyone().size() > 1)))
+    recording_.everyone = &mesh.everyone();
   scratch_.emplace(device, demand_.scratch, MemoryClass::workspace, "scratch");
   recomputed_.emplace(device, demand_.recomputed, MemoryClass::activations,
                       "recomputed activations");
@@ -145,6 +152,7 @@ void Executor::prepare_graphs(bool for_gpu) {
   scale_ = Buffer(device_, DType::f64, {1}, MemoryClass::workspace, "scale of the loss");
   for (const schedule::Action& action : schedule_)
     if (action.kind == schedule::ActionKind::backward) last_backward_ = action.microbatch;
+  recording_.rests = config_.parallel.sharding >= optim::Sharding::gradients;
   if (device_.is_cuda()) graphs_.emplace(device_);
 }
 

@@ -15,6 +15,9 @@
 
 namespace trireme::engine {
 
+// How the head makes its logits, on a GPU or a CPU.
+nn::HeadChunks head_chunks(const config::RunConfig& config, bool for_gpu);
+
 class RankModel {
  public:
   // One stage of this rank: a chunk of the model, in the words of the schedules.

@@ -51,6 +51,8 @@ ComputeDevice choose_device(comm::World& world, config::DeviceChoice wanted,
       chosen.device = Device::cuda(index);
       chosen.gpu = gpus[static_cast<std::size_t>(index)];
     });
+    chosen.gpu_bytes = static_cast<std::int64_t>(
+        -world.max(-static_cast<double>(chosen.gpu.memory_bytes)));
   }
   const auto ranks = comm::gather_devices(world, chosen.device);
   world.agree([&] {
@@ -70,6 +72,7 @@ ComputeDevice expected_device(config::DeviceChoice wanted, comm::Backend backend
   if (here) expected.gpu = gpus.front();
   if (wanted == DeviceChoice::automatic && (!here || expected.gpu.emulated)) return {};
   expected.device = Device::cuda(0);
+  expected.gpu_bytes = expected.gpu.memory_bytes;
   const bool direct = comm::nccl_version() != "not built in" && !share_gpus;
   if (backend == comm::Backend::nccl || (backend == comm::Backend::automatic && direct))
     expected.transport = comm::Transport::nccl;

@@ -14,7 +14,8 @@ namespace trireme::launch {
 
 struct ComputeDevice {
   Device device;
-  CudaDevice gpu;  // of this rank, if it computes on one
+  CudaDevice gpu;              // of this rank, if it computes on one
+  std::int64_t gpu_bytes = 0;  // of the smallest GPU of any rank
   comm::Transport transport = comm::Transport::mpi;
 
   // "NVIDIA H100 80GB HBM3, NCCL", for the log.

@@ -215,9 +215,9 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const Residual& resi
   // 6. gates, and y = o Wo^T, a partial sum
   const TensorView gated_TE = gate(pass, pass.scratch, saved);
   const TensorView partial_TD = pass.scratch.take(dtype, {T, D}, "attention.partial");
+  const Linear::Input gated = output_.input(pass, region_.cuts(), gated_TE, saved.output);
   const auto product = [&](const Range& rows, const TensorView& to_TD) {
-    output_.forward(pass, gated_TE.rows(rows.begin, rows.count()), {}, to_TD,
-                    saved.output);
+    output_.forward(pass, gated.rows(rows), {}, to_TD, saved.output);
   };
   // 7. leave the region with it
   const TensorView sum_TD =
@@ -294,7 +294,8 @@ TensorView Attention::backward(Pass& pass, const TensorView& dy_TD, Saved saved)
   if (heads_.shared && qkv_.operands.fp8()) sum_shared_heads(pass, dqkv_TE);
   // 2. projection: the input gradient first, so that 1. its communication overlaps with
   // dW
-  const Linear::Gradient dqkv = qkv_.output_gradient(pass, dqkv_TE);
+  const Linear::Gradient dqkv =
+      qkv_.cut_gradient(pass, region_.cuts(), qkv_.output_gradient(pass, dqkv_TE));
   saved.x_TD = x_all.wait();
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD,
                                    [&](const Range& rows, const TensorView& to_TD) {

@@ -114,8 +114,13 @@ void Fp8State::refresh(Stream& stream) {
 
 void Fp8State::publish(Stream& stream) {
   const auto kept = kept_.view().span<float>();
-  for (std::size_t i = 0; i < kept.size(); ++i)
-    of_layer_[i / operands].from_history[i % operands] = kept[i] > 0;
+  bool changed = false;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    bool& stands = of_layer_[i / operands].from_history[i % operands];
+    changed = changed || stands != (kept[i] > 0);
+    stands = kept[i] > 0;
+  }
+  if (changed) ++changes_;
   copy_bytes(stream, kept_.view(), scales_.view());
   stream.synchronize();
 }

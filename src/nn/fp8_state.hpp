@@ -39,6 +39,9 @@ class Fp8State {
   void read(Stream& stream, const TensorView& amax_3L) const;
   // and, those of the whole tensors, they become part of the history.
   void finish_step(Stream& stream, const TensorView& amax_3L);
+  // How often it has changed which operands have a scale that stands for a step: kernels
+  // of a step differ by that.
+  std::int64_t changes() const { return changes_; }
   // The tables follow the state that was loaded.
   void refresh(Stream& stream);
   // [3, history] and [3] of each layer: of x, W and dy. None with current scaling.
@@ -54,6 +57,7 @@ class Fp8State {
   std::vector<Fp8Operands*> layers_;
   DelayedScaling settings_;
   bool delayed_ = false;
+  std::int64_t changes_ = 0;
   std::vector<LinearScales> of_layer_;
   Buffer scales_, amaxes_;  // f32 [3 L], where the layers compute
   Buffer history_, kept_;   // on the host: f32 [3 L, history]; scales [3 L], 0: none yet

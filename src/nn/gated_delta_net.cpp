@@ -156,8 +156,9 @@ void GatedDeltaNet::forward(Pass& pass, const TensorView& x_TD, const Residual& 
   // 5. y = that times Wo^T, a partial sum
   const TensorView partial_TD =
       pass.scratch.take(dtype, {T, config_.hidden}, "delta.partial");
+  const Linear::Input y = output_.input(pass, region_.cuts(), y_TGV, saved.output);
   const auto product = [&](const Range& rows, const TensorView& to_TD) {
-    output_.forward(pass, y_TGV.rows(rows.begin, rows.count()), {}, to_TD, saved.output);
+    output_.forward(pass, y.rows(rows), {}, to_TD, saved.output);
   };
   // 6. leave the region with it
   const TensorView sum_TD =
@@ -215,7 +216,8 @@ TensorView GatedDeltaNet::backward(Pass& pass, const TensorView& dy_TD, Saved sa
   mixed_backward(pass, do_TGV, saved, dmixed.rule);
   // 2. projection: the input gradient first, so that 1. its communication overlaps with
   // dW
-  const Linear::Gradient d = input_.output_gradient(pass, dmixed_TE);
+  const Linear::Gradient d =
+      input_.cut_gradient(pass, region_.cuts(), input_.output_gradient(pass, dmixed_TE));
   saved.x_TD = x_all.wait();
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD,
                                    [&](const Range& rows, const TensorView& to_TD) {

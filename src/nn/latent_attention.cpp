@@ -228,8 +228,9 @@ void LatentAttention::forward(Pass& pass, const TensorView& x_TD,
   // 4. y = o Wo^T, a partial sum
   const TensorView partial_TD =
       pass.scratch.take(dtype, {T, config_.hidden}, "attention.partial");
+  const Linear::Input o = output_.input(pass, region_.cuts(), o_THV, saved.output);
   const auto product = [&](const Range& rows, const TensorView& to_TD) {
-    output_.forward(pass, o_THV.rows(rows.begin, rows.count()), {}, to_TD, saved.output);
+    output_.forward(pass, o.rows(rows), {}, to_TD, saved.output);
   };
   // 5. leave the region with it
   const TensorView sum_TD =

@@ -8,6 +8,28 @@ namespace trireme::nn {
 
 using kernels::Fp8Matrix;
 
+namespace {
+
+Fp8Matrix rows_of(Fp8Matrix x, const Range& rows) {
+  if (x.codes.empty()) return x;
+  x.codes = x.codes.rows(rows.begin, rows.count());
+  if (x.scaling != kernels::Fp8Scaling::tensor)
+    x.scales = x.scales.columns(rows.begin, rows.count());
+  return x;
+}
+
+// Products want scales that lie densely, which those of some rows do not.
+Fp8Matrix with_dense_scales(Pass& pass, Fp8Matrix x) {
+  if (x.scaling == kernels::Fp8Scaling::tensor || x.scales.is_dense()) return x;
+  const TensorView dense =
+      pass.scratch.take(DType::f32, x.scales.shape(), "linear.scales");
+  kernels::copy(pass.stream, x.scales, dense);
+  x.scales = dense;
+  return x;
+}
+
+}  // namespace
+
 TensorView in_type(Pass& pass, const TensorView& weight, DType type) {
   if (weight.empty() || weight.dtype() == type) return weight;
   const TensorView converted = pass.scratch.take(type, weight.shape(), "weight");
@@ -21,21 +43,50 @@ void Linear::collect(std::vector<Param*>& params) {
   adapter.collect(params);
 }
 
+Linear::Input Linear::Input::rows(const Range& rows) const {
+  return {x_TI.rows(rows.begin, rows.count()), rows_of(x, rows), weight};
+}
+
+Linear::Input Linear::input(Pass& pass, bool cut, const TensorView& x_TI,
+                            Saved& saved) const {
+  return cut && operands.fp8() ? codes(pass, x_TI, saved) : Input{x_TI};
+}
+
+Linear::Input Linear::codes(Pass& pass, const TensorView& x_TI, Saved& saved) const {
+  Input input{x_TI};
+  if (operands.one_scale())
+    saved.input_scale_1 = operands.scale_before_codes(
+        pass, Operand::input, x_TI, pass.saved.take(DType::f32, {1}, "linear.scale"));
+  operands.weight_scale(pass);  // before the codes of x, which may agree on a scale
+  input.x = operands.one_scale()
+                ? operands.reported_once(pass, pass.scratch, Operand::input, x_TI,
+                                         saved.input_scale_1)
+                : operands.reported(pass, pass.scratch, Operand::input, x_TI, {});
+  input.weight = operands.weight_codes(pass);
+  return input;
+}
+
 void Linear::forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
                      const TensorView& y_TO, Saved& saved) const {
+  forward(pass, Input{x_TI}, bias_O, y_TO, saved);
+}
+
+void Linear::forward(Pass& pass, const Input& x, const TensorView& bias_O,
+                     const TensorView& y_TO, Saved& saved) const {
   const bool weighs = adapter.has_magnitudes();
-  multiply(pass, x_TI, weighs ? TensorView() : bias_O, y_TO, saved);
-  adapter.forward(pass, x_TI, y_TO);
+  multiply(pass, x, weighs ? TensorView() : bias_O, y_TO, saved);
+  adapter.forward(pass, x.x_TI, y_TO);
   if (!weighs) return;
   const ArenaScope scope(pass.scratch);
-  adapter.weigh(pass, adapter.lengths(pass, pass.scratch, x_TI.dtype()), y_TO, y_TO);
+  adapter.weigh(pass, adapter.lengths(pass, pass.scratch, x.x_TI.dtype()), y_TO, y_TO);
   if (!bias_O.empty())
     kernels::add_to_rows(pass.stream, in_type(pass, bias_O, y_TO.dtype()), y_TO);
 }
 
-void Linear::multiply(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
+void Linear::multiply(Pass& pass, const Input& input, const TensorView& bias_O,
                       const TensorView& y_TO, Saved& saved) const {
   using kernels::Accumulate, kernels::Transpose;
+  const TensorView& x_TI = input.x_TI;
   const DType type = x_TI.dtype();
   if (weight.codes != nullptr) {
     const ArenaScope scope(pass.scratch);
@@ -49,24 +100,16 @@ void Linear::multiply(Pass& pass, const TensorView& x_TI, const TensorView& bias
            in_type(pass, bias_O, type), y_TO);
     return;
   }
-  if (operands.one_scale())
-    saved.input_scale_1 = operands.scale_before_codes(
-        pass, Operand::input, x_TI, pass.saved.take(DType::f32, {1}, "linear.scale"));
   const ArenaScope scope(pass.scratch);
-  operands.weight_scale(pass);  // before the codes of x, which may agree on a scale
-  const Fp8Matrix x =
-      operands.one_scale()
-          ? operands.reported_once(pass, pass.scratch, Operand::input, x_TI,
-                                   saved.input_scale_1)
-          : operands.reported(pass, pass.scratch, Operand::input, x_TI, {});
-  const Fp8Matrix w = operands.weight_codes(pass);
+  const Input all = input.x.codes.empty() ? codes(pass, x_TI, saved) : input;
+  const Fp8Matrix x = with_dense_scales(pass, all.x);
   if (!bias_O.empty()) {  // on every row: a product of no columns
     const TensorView none_O1 = pass.scratch.take(type, {y_TO.dim(1), 1}, "linear.none");
     kernels::gemm(pass.stream, y_TO, x_TI.columns(0, 0), Transpose::no,
                   none_O1.columns(0, 0), Transpose::yes, Accumulate::no,
                   in_type(pass, bias_O, type));
   }
-  kernels::gemm_fp8(pass.stream, y_TO, x, w,
+  kernels::gemm_fp8(pass.stream, y_TO, x, all.weight,
                     bias_O.empty() ? Accumulate::no : Accumulate::yes,
                     kernels::Fp8Sums::fast);
 }
@@ -111,14 +154,19 @@ Linear::Gradient Linear::output_gradient(Pass& pass, const TensorView& dy_TO) co
 
 Linear::Gradient Linear::Gradient::rows(const Range& rows) const {
   if (rows.begin == 0 && rows.end == dy_TO.dim(0)) return *this;
-  require(fp8.codes.empty(), "an FP8 gradient is not cut by rows");
   return {dy_TO.rows(rows.begin, rows.count()),
-          {},
-          {},
+          rows_of(fp8, rows),
+          scale_1,
           {},
           du_TR.empty() ? du_TR : du_TR.rows(rows.begin, rows.count()),
           output_TO.empty() ? output_TO : output_TO.rows(rows.begin, rows.count()),
-          lengths_O};
+          lengths_O,
+          weight};
+}
+
+Linear::Gradient Linear::cut_gradient(Pass& pass, bool cut, Gradient dy) const {
+  if (cut && operands.fp8()) dy.weight = operands.weight_codes_transposed(pass);
+  return dy;
 }
 
 void Linear::input_gradient(Pass& pass, const Gradient& dy, const TensorView& dx_TI,
@@ -137,8 +185,10 @@ void Linear::multiply_gradient(Pass& pass, const Gradient& dy, const TensorView&
                   accumulate);
     return;
   }
-  kernels::gemm_fp8(pass.stream, dx_TI, dy.fp8, operands.weight_codes_transposed(pass),
-                    accumulate);
+  kernels::gemm_fp8(
+      pass.stream, dx_TI, with_dense_scales(pass, dy.fp8),
+      dy.weight.codes.empty() ? operands.weight_codes_transposed(pass) : dy.weight,
+      accumulate);
 }
 
 void Linear::activated_input_gradient(Pass& pass, Activation activation,
@@ -181,7 +231,7 @@ void Linear::post_magnitudes(Pass& pass, const Gradient& dy, const TensorView& x
   const TensorView v_TO =
       pass.scratch.take(dy.dy_TO.dtype(), dy.dy_TO.shape(), "linear.unweighed");
   Saved none;
-  multiply(pass, x_TI, {}, v_TO, none);
+  multiply(pass, Input{x_TI}, {}, v_TO, none);
   adapter.forward(pass, x_TI, v_TO);
   adapter.post_magnitudes(pass, dy.lengths_O, dy.output_TO, v_TO);
 }

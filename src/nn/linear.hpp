@@ -60,6 +60,13 @@ class Linear {
   struct Saved {
     TensorView input_scale_1;
   };
+  // x as products of some of its rows take it: where operands are FP8 with the codes of
+  // all its rows, and of the weight.
+  struct Input {
+    TensorView x_TI;
+    kernels::Fp8Matrix x{}, weight{};
+    Input rows(const Range& rows) const;
+  };
   // dy as the two products of backward take it.
   struct Gradient {
     TensorView dy_TO;
@@ -69,8 +76,8 @@ class Linear {
     TensorView du_TR{};         // of the adapter's inner values, if it is attached
     // With DoRA dy_TO is weighed; this is as it came, and lengths of rows of weights.
     TensorView output_TO{}, lengths_O{};
+    kernels::Fp8Matrix weight{};  // of products of some rows: codes of the weight
     const TensorView& output() const { return output_TO.empty() ? dy_TO : output_TO; }
-    // That of some rows. All of them where operands are FP8.
     Gradient rows(const Range& rows) const;
   };
 
@@ -81,6 +88,13 @@ class Linear {
   // y_TO (written). bias_O may be empty. With FP8 collective over pass.fp8.amax_region.
   void forward(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
                const TensorView& y_TO, Saved& saved) const;
+  void forward(Pass& pass, const Input& x, const TensorView& bias_O,
+               const TensorView& y_TO, Saved& saved) const;
+  // For products of some rows at a time: operands become codes here, once and as a whole,
+  // so that bits are those of one product. Taken from pass.scratch. Without `cut` that is
+  // left to the product.
+  Input input(Pass& pass, bool cut, const TensorView& x_TI, Saved& saved) const;
+  Gradient cut_gradient(Pass& pass, bool cut, Gradient dy) const;
   // The same with y_TO (written) = the activation, which is not gated, of u_TO, as one
   // product where the device has it.
   void forward_activated(Pass& pass, Activation activation, const TensorView& x_TI,
@@ -105,7 +119,8 @@ class Linear {
   void collect(std::vector<Param*>& params);
 
  private:
-  void multiply(Pass& pass, const TensorView& x_TI, const TensorView& bias_O,
+  Input codes(Pass& pass, const TensorView& x_TI, Saved& saved) const;
+  void multiply(Pass& pass, const Input& x, const TensorView& bias_O,
                 const TensorView& y_TO, Saved& saved) const;
   void multiply_gradient(Pass& pass, const Gradient& dy, const TensorView& dx_TI,
                          kernels::Accumulate accumulate) const;

@@ -40,9 +40,10 @@ void Mlp::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
   // 3. y = a Wdown^T, a partial sum
   const TensorView partial_TD =
       pass.scratch.take(dtype, {T, config_.hidden}, "mlp.partial");
+  const Linear::Input a =
+      feed_.down.input(pass, region_.cuts(), saved.hidden.a_NF, saved.hidden.down);
   const auto product = [&](const Range& rows, const TensorView& to_TD) {
-    const TensorView a_TF = saved.hidden.a_NF.rows(rows.begin, rows.count());
-    feed_.down.forward(pass, a_TF, {}, to_TD, saved.hidden.down);
+    feed_.down.forward(pass, a.rows(rows), {}, to_TD, saved.hidden.down);
   };
   // 4. leave the region with it
   const TensorView sum_TD =
@@ -75,7 +76,8 @@ TensorView Mlp::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   const TensorView da_TF = pass.kept().take(dtype, {T, feed_.width()}, "mlp.da");
   const TensorView du_TU = feed_.backward(pass, dy_all_TD, saved.hidden, da_TF);
   // 2. up projection: the input gradient first, so that 1. its communication overlaps
-  const Linear::Gradient du = feed_.up.output_gradient(pass, du_TU);
+  const Linear::Gradient du =
+      feed_.up.cut_gradient(pass, region_.cuts(), feed_.up.output_gradient(pass, du_TU));
   saved.x_TD = x_all.wait();
   auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD,
                                    [&](const Range& rows, const TensorView& to_TD) {

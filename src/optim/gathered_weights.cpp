@@ -142,7 +142,6 @@ void GatheredWeights::start_gather(BucketBuffer& buffer, int bucket) {
     begin += flat.elements;
   }
   if (reads_) reads_->release(bucket);
-  ++gathers_;
   const auto held = std::count_if(buffers_.begin(), buffers_.end(),
                                   [](const BucketBuffer& b) { return b.bucket >= 0; });
   peak_gathered_ = std::max(peak_gathered_, static_cast<int>(held));
@@ -255,14 +254,18 @@ void GatheredWeights::release(int module) {
 
 void GatheredWeights::forget() {
   if (reads_) reads_->forget();
+  drop();
+  wait();
+}
+
+void GatheredWeights::drop() {
   for (BucketBuffer& buffer : buffers_) {
-    require(buffer.users == 0, "weights change while a module uses them");
+    require(buffer.users == 0, "weights are given up while a module uses them");
     settle(buffer);
     if (buffer.bucket >= 0) bind(buffer.bucket, {});
     buffer.bucket = -1;
     buffer.last_use = 0;
   }
-  wait();
 }
 
 }  // namespace trireme::optim

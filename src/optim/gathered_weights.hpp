@@ -30,6 +30,8 @@ class GatheredWeights {
   void release(int module);
   // What is gathered is out of date, after weights changed.
   void forget();
+  // Gives up what is gathered, and waits for what is under way to the buffers.
+  void drop();
 
   // This rank's shard of a flat parameter, as weights are kept: on a disk it is memory
   // that is mapped.
@@ -43,9 +45,8 @@ class GatheredWeights {
   // Flat parameters that were not waited for since all_gather().
   int under_way() const;
 
-  // Most buckets that were gathered at once so far, and gathers made.
+  // Most buckets that were gathered at once so far.
   int peak_gathered() const { return peak_gathered_; }
-  std::int64_t gathers() const { return gathers_; }
   std::size_t bytes() const {
     return weights_.bytes() + gathered_.bytes() + wire_.bytes();
   }
@@ -74,7 +75,7 @@ class GatheredWeights {
   Buffer gathered_;  // unsharded buckets in the modules' type
   Buffer wire_;      // the same as they are gathered, before they are converted
   std::vector<BucketBuffer> buffers_;
-  std::int64_t clock_ = 0, gathers_ = 0;
+  std::int64_t clock_ = 0;
   int peak_gathered_ = 0;
   std::vector<comm::Handle> arriving_;  // of each flat parameter, by all_gather()
   std::optional<ShardReads> reads_;     // where weights lie on a disk

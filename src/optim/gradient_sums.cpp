@@ -233,8 +233,12 @@ void GradientSums::close(int module) {
       buffer.users = 0;
       if (context_.config.shards_gradients()) {
         start_reduction(buffer);
-      } else {
-        deliver(buffer);
+      } else {  // a module's whole gradients join the sums of this rank
+        for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
+          if (context_.config.keeps_microbatch()) round_microbatch(flat, gradient);
+          add(flat, flat.whole(), gradient, unsharded(flat));
+        });
+        buffer.settled = true;
       }
     }
   }
@@ -285,20 +289,18 @@ void GradientSums::settle(BucketBuffer& buffer) {
   });
 }
 
+void GradientSums::settle() {
+  std::vector<BucketBuffer*> order;  // those that were closed first have waited longest
+  for (BucketBuffer& buffer : buffers_) order.push_back(&buffer);
+  std::ranges::sort(order, {}, &BucketBuffer::last_use);
+  for (BucketBuffer* buffer : order) settle(*buffer);
+}
+
 void GradientSums::FlatState::sum_over_replicas(Stream& stream, const FlatParameter& flat,
                                                 const TensorView& shard) {
   if (over_replicas) return;
   over_replicas = true;
   handle = flat.replicate_group->all_reduce(stream, shard);
-}
-
-// A module's whole gradients join the sums of this rank.
-void GradientSums::deliver(BucketBuffer& buffer) {
-  for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
-    if (context_.config.keeps_microbatch()) round_microbatch(flat, gradient);
-    add(flat, flat.whole(), gradient, unsharded(flat));
-  });
-  buffer.settled = true;
 }
 
 void GradientSums::finish() {
@@ -312,10 +314,7 @@ void GradientSums::finish() {
     if (!config.shards_gradients()) state.handle.wait();
   }
   for (ReduceBucket& bucket : reduce_buckets_) bucket.handle.wait();
-  std::vector<BucketBuffer*> order;  // those that were closed first have waited longest
-  for (BucketBuffer& buffer : buffers_) order.push_back(&buffer);
-  std::ranges::sort(order, {}, &BucketBuffer::last_use);
-  for (BucketBuffer* buffer : order) settle(*buffer);
+  settle();
   // 2. The ranks that hold the same weights, as far as they have not begun.
   if (converts(config)) {
     reduce_low_precision();

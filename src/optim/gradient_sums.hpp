@@ -32,6 +32,9 @@ class GradientSums : private PartialSums::Codec {
   void open(int module);
   void close(int module);
   void ready(Param& param);
+  // What was closed has been added up, and nothing of it is in flight but sums over
+  // replicas.
+  void settle();
   // Waits for the reductions; then sums what is still partial over the tensor axis, and
   // the two copies of a table that the ends of the pipeline share.
   void finish();
@@ -101,7 +104,6 @@ class GradientSums : private PartialSums::Codec {
   void bind(BucketBuffer& buffer, bool bound);
   void start_reduction(BucketBuffer& buffer);
   void settle(BucketBuffer& buffer);
-  void deliver(BucketBuffer& buffer);
   void round_microbatch(const FlatParameter& flat, const TensorView& values);
   // Sums that are kept in another type than the accumulator's. `range` of the flat
   // parameter; `values` are left undefined.

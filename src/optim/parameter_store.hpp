@@ -9,6 +9,7 @@
 
 #include "base/weight_access.hpp"
 #include "comm/mesh.hpp"
+#include "comm/recording.hpp"
 #include "optim/gathered_weights.hpp"
 #include "optim/gradient_sums.hpp"
 #include "optim/number_codec.hpp"
@@ -42,8 +43,17 @@ class ParameterStore final : public WeightAccess {
   void open_gradients(int module) override;
   void close_gradients(int module) override;
   void ready(Param& param) override { gradients_->ready(param); }
-  // Lets communication in flight move on.
-  void progress() { context_.mesh.everyone().progress(); }
+  // Lets communication in flight move on; a recording allows no look at it.
+  void progress() {
+    if (comm::recorded_calls() == nullptr) context_.mesh.everyone().progress();
+  }
+  // Between two actions of a schedule: no weights are gathered, and no gradients of a
+  // module are in flight. What the next action then does, and in which buffers, depends
+  // on nothing that was before it.
+  void rest() {
+    weights_.drop();
+    if (gradients_) gradients_->settle();
+  }
 
   // One step's gradients: begin_step, then the contributions of every microbatch, then
   // finish_gradients. See GradientSums.
@@ -118,9 +128,8 @@ class ParameterStore final : public WeightAccess {
   void wait_for_weights() { weights_.wait(); }
   int weights_under_way() const { return weights_.under_way(); }
   const OffloadTraffic& offload_traffic() const { return context_.traffic; }
-  // Most buckets that were gathered at once so far, and gathers made.
+  // Most buckets that were gathered at once so far.
   int peak_gathered() const { return weights_.peak_gathered(); }
-  std::int64_t gathers() const { return weights_.gathers(); }
 
  private:
   StoreContext context_;

@@ -68,6 +68,8 @@ class TensorRegion {
   // Whether there is more than one rank, and whether entering brings rows together.
   bool divided() const { return size() > 1; }
   bool gathers() const { return divided() && outside() == Place::varying; }
+  // Whether a product whose result is summed is made in parts.
+  bool cuts() const { return divided() && chunks_ > 1; }
   // This rank's part of [0, extent): heads, hidden units, entries of the vocabulary.
   Range part(std::int64_t extent) const { return split_range(extent, size(), rank()); }
   std::int64_t largest_part(std::int64_t extent) const {

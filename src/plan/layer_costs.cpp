@@ -120,7 +120,7 @@ void spread_out(std::vector<LayerCost>& layers, std::int64_t count) {
 }  // namespace
 
 LayerCosts measure_layers(const config::RunConfig& config, const PlannedDevice& on) {
-  const config::RunConfig deck = layer_deck(config);
+  const config::RunConfig deck = known_on(on, layer_deck(config));
   comm::Mesh mesh = comm::Mesh::meta(deck.parallel.mesh, 0, deck.parallel.folding,
                                      on.device, on.transport);
   engine::Engine engine(deck, mesh, Device::meta());
@@ -186,7 +186,7 @@ ChunkBytes run_chunks(const config::RunConfig& deck, const PlannedDevice& on) {
 }  // namespace
 
 HalvesCost measure_halves(const config::RunConfig& config, const PlannedDevice& on) {
-  const config::RunConfig layers = layer_deck(config);
+  const config::RunConfig layers = known_on(on, layer_deck(config));
   config::RunConfig halves = layers;
   const int chunks = std::min(layers.parallel.virtual_stages, 2);
   halves.parallel.virtual_stages = chunks;

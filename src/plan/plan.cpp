@@ -138,7 +138,14 @@ Timing time_step(engine::Engine& engine, const config::RunConfig& config,
 
 }  // namespace
 
-Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& on) {
+config::RunConfig known_on(const PlannedDevice& on, const config::RunConfig& config) {
+  config::RunConfig known = config;
+  known.run.gpu_bytes = on.gpu_bytes;
+  return known;
+}
+
+Plan make_plan(const config::RunConfig& deck, int rank, const PlannedDevice& on) {
+  const config::RunConfig config = known_on(on, deck);
   comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, rank, config.parallel.folding,
                                      on.device, on.transport);
   engine::Engine engine(config, mesh, Device::meta());

@@ -23,7 +23,11 @@ struct PlannedDevice {
   Device device;
   comm::Transport transport = comm::Transport::mpi;
   const Machine* machine = nullptr;  // if there is one: plans keep time
+  std::int64_t gpu_bytes = 0;        // RunSettings::gpu_bytes, which plans take from here
 };
+
+// The deck with what is known of these devices.
+config::RunConfig known_on(const PlannedDevice& on, const config::RunConfig& config);
 
 // Seconds of one rank in a step, if the plan kept time.
 struct Timing {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <optional>
 
 #include "base/cuda_devices.hpp"
 #include "base/format.hpp"
@@ -115,9 +116,10 @@ class KernelBench {
   void loss(const Model& m);
   void optimizer(const Model& m);
   void attention(const Model& m, std::int64_t S, Library library);
+  // Without a form it adds in any order.
   void attention_backward(const kernels::AttentionShape& attention,
                           const std::string& name, Library library,
-                          kernels::AttentionBackward form);
+                          std::optional<kernels::AttentionBackward> form);
 
   Settings s;
   Table table;
@@ -514,10 +516,8 @@ void KernelBench::attention(const Model& m, std::int64_t S, Library library) {
       }()};
   // Of the scores a query sees half: 4 K FLOPs for each pair forward, 10 K backward.
   const double pairs = 0.5 * double(T) * double(S + 1) * double(m.H);
-  const double unit = bytes_of(T * m.H * m.K);
-  const std::string by = !s.device.is_cuda()       ? ""
-                         : library == Library::own ? ", own"
-                                                   : ", cuDNN";
+  const bool own = library == Library::own;
+  const std::string by = !s.device.is_cuda() ? "" : own ? ", own" : ", cuDNN";
   const std::string name = format("width {} S {} causal, {} heads{}", m.K, S, m.H, by);
   table.add(
       "attention " + name, {0, 4 * pairs * double(m.K)},
@@ -530,18 +530,17 @@ void KernelBench::attention(const Model& m, std::int64_t S, Library library) {
           kernels::attention(stream, *scratch, attention, q, k, v, o, lse);
         };
       },
-      4 * unit);
+      4 * bytes_of(T * m.H * m.K));
   using Form = kernels::AttentionBackward;
   attention_backward(attention, name, library, Form::automatic);
-  if (s.device.is_cuda() && library == Library::own)
-    attention_backward(attention,
-                       format("2 passes, width {} S {}, {} heads", m.K, S, m.H), library,
-                       Form::two_passes);
+  if (!s.device.is_cuda()) return;
+  attention_backward(attention, (own ? "2 passes, " : "any order, ") + name, library,
+                     own ? std::optional(Form::two_passes) : std::nullopt);
 }
 
 void KernelBench::attention_backward(const kernels::AttentionShape& attention,
                                      const std::string& name, Library library,
-                                     kernels::AttentionBackward form) {
+                                     std::optional<kernels::AttentionBackward> form) {
   const std::int64_t T = attention.batch * attention.sequence, H = attention.heads,
                      K = attention.head_width;
   const Shape shape{T, H * K};
@@ -561,7 +560,8 @@ void KernelBench::attention_backward(const kernels::AttentionShape& attention,
                 scratch = std::make_shared<Arena>(
                     scratch_for(s.type, s.device, attention, true))](Stream& stream) {
           kernels::set_attention_library(library);
-          kernels::set_attention_backward(form);
+          kernels::set_attention_backward(form.value_or(kernels::AttentionBackward{}));
+          kernels::set_attention_deterministic(form.has_value());
           kernels::attention_backward(stream, *scratch, attention, dy, q, k, v, o, lse,
                                       dq, dk, dv);
         };

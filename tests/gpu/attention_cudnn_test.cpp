@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "kernels/cuda/attention/cudnn.hpp"
 #include "kernels/runtime/cuda_version.hpp"
 #include "unit/kernels/attention/attention_bounds.hpp"
 #include "unit/kernels/attention/attention_case.hpp"
@@ -20,8 +21,14 @@ constexpr std::int64_t aligned = 8;  // columns beside operands: 16 bytes
 // For as long as a test lasts.
 class Choose {
  public:
-  explicit Choose(AttentionLibrary library) { kernels::set_attention_library(library); }
-  ~Choose() { kernels::set_attention_library(AttentionLibrary::automatic); }
+  explicit Choose(AttentionLibrary library, bool deterministic = true) {
+    kernels::set_attention_library(library);
+    kernels::set_attention_deterministic(deterministic);
+  }
+  ~Choose() {
+    kernels::set_attention_library(AttentionLibrary::automatic);
+    kernels::set_attention_deterministic(true);
+  }
   Choose(const Choose&) = delete;
   Choose& operator=(const Choose&) = delete;
 };
@@ -52,6 +59,21 @@ TYPED_TEST(AttentionCudnn, AgreesWithTheReference) {
         if (G < x.shape.heads) add_rounded_heads(x, bounds);
         expect_agreement(x, bounds);
       }
+    }
+  }
+}
+
+// Sums in any order, also of head groups and of rows that are no multiple of a tile.
+TYPED_TEST(AttentionCudnn, InAnyOrderAgreesWithTheReference) {
+  const Choose cudnn(AttentionLibrary::cudnn, false);
+  for (const std::int64_t S : {64, 130, 257}) {
+    for (const std::vector<std::int32_t>& kv_head :
+         {std::vector<std::int32_t>{0, 1, 2, 3}, {0, 0, 1, 1}}) {
+      AttentionCase<TypeParam> x(attention_shape(2, S, 64, 1 + kv_head.back(), kv_head),
+                                 1, aligned);
+      Bounds bounds = bounds_of(x);
+      if (x.shape.kv_heads < x.shape.heads) add_rounded_heads(x, bounds);
+      expect_agreement(x, bounds);
     }
   }
 }
@@ -170,6 +192,41 @@ TEST_F(AttentionChoice, RefusalsNameTheShapeAndTheReason) {
   expect_refused(unaligned, reason("16 bytes"));
   AttentionCase<BFloat16> crossed(attention_shape(1, 40, 64, 2, {1, 0}), 1, aligned);
   expect_refused(crossed, reason("in order"));
+}
+
+// What the plan counts of cuDNN's backward: scores where sums have an order, dq in f32
+// where they have none, which is also the only form after compute capability 9.
+TEST(AttentionMemory, OfBothFormsOfBackward) {
+  if (kernels::cudnn_version() == "not built in" ||
+      kernels::cudnn_version() == "emulated")
+    GTEST_SKIP() << "cuDNN is " << kernels::cudnn_version();
+  constexpr std::int64_t B = 3, S = 500, H = 4, K = 64;
+  const auto shape = attention_shape(B, S, K, H, {0, 1, 2, 3});
+  const auto meta = [](DType type, std::int64_t columns) {
+    return TensorView(nullptr, type, {B * S, columns}, Device::meta());
+  };
+  const TensorView rows = meta(DType::bf16, H * K);
+  const kernels::cuda::AttentionTensors tensors{
+      rows, rows, rows, rows, meta(DType::f32, H), rows, rows, rows, rows};
+  const auto grouped = attention_shape(B, S, K, 2, {0, 0, 1, 1});
+  const auto bytes_of = [&](const kernels::AttentionShape& of, bool deterministic,
+                            int major) {
+    const Choose cudnn(AttentionLibrary::cudnn, deterministic);
+    return kernels::cuda::cudnn_attention_workspace(of, tensors, major);
+  };
+  const auto bytes = [&](bool deterministic, int major) {
+    return bytes_of(shape, deterministic, major);
+  };
+  constexpr std::int64_t delta = 24064;  // 4 B H S, a multiple of 256
+  EXPECT_EQ(bytes(true, 9), delta + 2 * B * H * 512 * 512);
+  EXPECT_EQ(bytes(false, 9), delta + 4 * B * S * H * K);
+  EXPECT_EQ(bytes(true, 10), 0) << "own kernels do it";
+  EXPECT_EQ(bytes(false, 10), delta + 4 * B * S * H * K);
+  EXPECT_EQ(bytes(false, 8), delta + 8 * B * S * H * K);
+  for (const bool deterministic : {true, false})
+    EXPECT_EQ(bytes_of(grouped, deterministic, 9),
+              bytes(deterministic, 9) + 4 * B * S * H * K)
+        << "dk and dv of each query head";
 }
 
 // Unlike a request for cuDNN, the default leaves to our own kernels what it does not do.

@@ -168,16 +168,25 @@ struct GraphRun {
   std::int64_t launches = 0;  // of graphs
 };
 
-GraphRun train_counted(const config::RunConfig& config, int steps) {
+// singly: each kernel is launched by itself, whatever the deck says.
+GraphRun train_counted(const config::RunConfig& config, int steps, bool singly = false) {
   GraphRun run;
   Mesh mesh(world(), config.parallel.mesh, config.parallel.folding,
             Device::cuda(world().rank()), Transport::nccl, engine::group_use(config));
   const std::int64_t before = cuda_emulation::graph_launches();
-  run.outcome = train_steps(config, mesh, steps);
+  Resume resume;
+  if (singly)
+    resume.load = [](engine::Engine& engine) {
+      engine.drop_graphs();
+      engine.store().initialize(42);
+    };
+  run.outcome = train_steps(config, mesh, steps, true, {}, resume);
   run.launches = cuda_emulation::graph_launches() - before;
   comm::async_errors().look();
-  for (const comm::Axis axis : {comm::Axis::tensor, comm::Axis::context})
-    for (const comm::Traffic& traffic : mesh.group(axis).traffic()) {
+  for (const comm::Group* group :
+       {&mesh.group(comm::Axis::tensor), &mesh.group(comm::Axis::context), &mesh.shards(),
+        &mesh.copies()})
+    for (const comm::Traffic& traffic : group->traffic()) {
       run.calls.push_back(traffic.calls);
       run.bytes.push_back(traffic.bytes);
     }
@@ -221,6 +230,70 @@ TEST(Nccl, TensorAndContextRanksTrainWithGraphs) {
     const int of_step = graphs.parallel.mesh.context > 1 ? 3 : 4;
     EXPECT_EQ(recorded.launches, 2 * 2 * of_step);
     EXPECT_EQ(plain.launches, 0);
+  }
+}
+
+// What the ranks gather and reduce of sharded weights and gradients is in the graphs,
+// with the buffers that take turns. Bits are those of no graphs and of MPI; calls are
+// those of the same deck whose kernels are launched one by one. Sums over copies, where
+// there are some, start between the kernels of a step's last microbatch, which is not
+// replayed.
+TEST(Nccl, ShardedRanksTrainWithGraphs) {
+  struct Way {
+    const char* model;
+    const char* compute;
+    Words words;
+    std::int64_t launches;  // of a step
+  };
+  std::vector<Way> ways = {
+      {"llama", "fp32", {"parallel.sharding_strategy=SHARD_GRAD_OP"}, 8},
+      {"llama", "fp32", {"parallel.sharding_strategy=FULL_SHARD"}, 8},
+      {"gpt2-tied",
+       "bf16",
+       {"parallel.sharding_strategy=FULL_SHARD", "parallel.prefetch=2",
+        "recompute.policy=full", "precision.gradient_reduce=bf16"},
+       8},
+      {"llama-tied",
+       "fp16",
+       {"parallel.sharding_strategy=FULL_SHARD", "parallel.prefetch=0",
+        "parallel.schedule=gpipe"},
+       8}};
+  if (world().size() == 4)
+    ways = {{"llama",
+             "fp32",
+             {"parallel.sharding_strategy=HYBRID_SHARD", "parallel.shard_group=2"},
+             2},
+            {"gpt2-tied",
+             "fp32",
+             {"parallel.sharding_strategy=FULL_SHARD", "parallel.tensor=2",
+              "parallel.sequence=true"},
+             8},
+            {"llama-tied",
+             "fp32",
+             {"parallel.sharding_strategy=FULL_SHARD", "parallel.pipeline=2",
+              "parallel.schedule=interleaved", "parallel.virtual_stages=2"},
+             16},
+            {"llama",
+             "bf16",
+             {"parallel.sharding_strategy=SHARD_GRAD_OP", "parallel.context=2"},
+             8}};
+  for (const Way& way : ways) {
+    SCOPED_TRACE(testing::PrintToString(way.words));
+    const Words words = Words{"run.device=cuda", "comm.backend=nccl", "model.layers=4",
+                              "batch.micro=1", "batch.global=8"} +
+                        way.words;
+    const auto plain = equality_config(way.model, way.compute, words);
+    const auto graphs =
+        equality_config(way.model, way.compute, words + Words{"run.cuda_graphs=true"});
+    const GraphRun recorded = train_counted(graphs, 4),
+                   singly = train_counted(graphs, 4, true);
+    expect_same_bits(recorded.outcome, train_by(plain, Transport::mpi, 4));
+    expect_same_bits(recorded.outcome, singly.outcome);
+    EXPECT_EQ(recorded.calls, singly.calls);
+    EXPECT_EQ(recorded.bytes, singly.bytes);
+    EXPECT_EQ(recorded.flying, 0);
+    EXPECT_EQ(recorded.launches, 3 * way.launches);
+    EXPECT_EQ(singly.launches, 0);
   }
 }
 

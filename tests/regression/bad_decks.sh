@@ -167,8 +167,8 @@ rule heads 65 1 'model.hidden = 66|model.heads = 4|write' model.hidden=66
 rule kv_heads 65 1 'model.heads = 4|model.kv_heads = 3|write' model.kv_heads=3
 rule odd_width 65 1 'model.hidden = 20|even width|write' model.hidden=20
 rule tensor_chunks 65 1 'parallel.tensor_chunks = 2|parallel.tensor = 1|write' parallel.tensor_chunks=2
-rule tensor_chunks_fp8 65 2 'parallel.tensor_chunks = 2|precision.compute = "fp8"|write' \
-  parallel.tensor_chunks=2 parallel.tensor=2 precision.compute=fp8
+rule tensor_chunks_fp8 65 2 'parallel.tensor_chunks = 3|"te_blocks"|multiples of 4|write' \
+  parallel.tensor_chunks=3 parallel.tensor=2 precision.compute=fp8 precision.recipe=te_blocks
 rule tensor 65 3 'model.heads = 4|parallel.tensor = 3|write' parallel.tensor=3
 rule graphs_device 65 1 'run.cuda_graphs = true|run.device = "auto"|write run.device = "cuda"' \
   run.cuda_graphs=true
@@ -183,10 +183,13 @@ rule graphs_schedule 65 1 'parallel.schedule = "zb_h1"|write parallel.schedule =
   "${graphs[@]}" parallel.schedule=zb_h1
 rule graphs_experts 65 1 'model.architecture = "mixtral"|write run.cuda_graphs = false' \
   "${graphs[@]}" model.architecture=mixtral model.moe.experts=4
-rule graphs_sharding 65 2 'parallel.sharding_strategy = "FULL_SHARD"|"ZERO1"' \
+rule graphs_sharding 65 2 'parallel.sharding_strategy = "FULL_SHARD"|comm.backend = "nccl"' \
   "${graphs[@]}" parallel.sharding_strategy=FULL_SHARD
-rule graphs_fp8 65 1 'histories of scales|write precision.recipe = "te_current"' \
-  "${graphs[@]}" precision.compute=fp8 precision.recipe=te_delayed
+rule graphs_feedback 65 2 'scales that the host makes|precision.error_feedback = false' \
+  "${graphs[@]}" parallel.sharding_strategy=FULL_SHARD comm.backend=nccl \
+  precision.compute=bf16 precision.gradient_reduce=bf16 precision.error_feedback=true
+rule graphs_offload 65 2 'parallel.offload = "weights"|write parallel.offload = "optimizer"' \
+  "${graphs[@]}" parallel.sharding_strategy=FULL_SHARD parallel.offload=weights comm.backend=nccl
 rule graphs_autocast 65 1 'keeps weights in fp32 that modules read in bf16|"bf16"' \
   "${graphs[@]}" precision.recipe=bf16_autocast precision.compute=bf16
 rule graphs_narrow 65 1 'keeps gradients in bf16 that modules add to in fp32' \

@@ -34,8 +34,9 @@ std::int64_t cudnn_attention_workspace(const AttentionShape& shape,
 // Error(resources). Strides are the library's to handle: nothing is copied.
 // Backward adds dq up in memory of the size of the scores, for as many sequences at once
 // as fit 1 GiB, because the library's other way has no fixed order of sums: it is as
-// deterministic as forward. dk and dv of query heads that share a key/value head are
-// rounded to q's dtype before they are added up. Uses the device's workspace.
+// deterministic as forward. That other way, which takes f32 of dq's size, is taken where
+// attention_deterministic() is false. dk and dv of query heads that share a key/value
+// head are rounded to q's dtype before they are added up. Uses the device's workspace.
 void cudnn_attention(Stream& stream, const AttentionShape& shape,
                      const AttentionTensors& tensors);
 

@@ -92,7 +92,7 @@ const char* obstacle(int major, const AttentionShape& shape,
   for (std::int64_t h = 0; h < shape.heads; ++h)
     if (shape.kv_head[static_cast<std::size_t>(h)] != h / group)
       return "each key/value head must serve as many query heads, in order";
-  if (!tensors.d_o.empty() && major > 9)
+  if (!tensors.d_o.empty() && attention_deterministic() && major > 9)
     return "backward is deterministic only up to compute capability 9";
   if (!tensors.d_o.empty() && shape.sequence < 2)
     return "backward of a sequence of one row is not supported";
@@ -122,7 +122,9 @@ AttentionProblem problem_of(const AttentionShape& shape,
   AttentionProblem p;
   p.backward = !tensors.d_o.empty();
   p.type = tensors.q.dtype() == DType::f16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
-  p.batch = p.backward ? sequences_at_once(shape, tensors.lse.stride(0)) : shape.batch;
+  p.ordered = !p.backward || attention_deterministic();
+  const bool in_turns = p.backward && p.ordered;
+  p.batch = in_turns ? sequences_at_once(shape, tensors.lse.stride(0)) : shape.batch;
   p.sequence = shape.sequence;
   p.heads = shape.heads;
   p.kv_heads = shape.kv_heads;
@@ -146,7 +148,7 @@ Choice choose(const Library& one, const AttentionProblem& p) {
   try {
     Graph graph;
     p.backward ? add_backward(graph, p) : add_forward(graph, p);
-    choice.plan.emplace(graph, one.device, most_workspace_bytes);
+    choice.plan.emplace(graph, one.device, Plan::Wish{most_workspace_bytes, p.ordered});
   } catch (const CudnnRefusal& refusal) {
     choice.refusal = refusal.what();
     log::info("cuDNN does no {}: {}", words_for(p), choice.refusal);
@@ -162,10 +164,27 @@ const Choice& find(Library& one, const AttentionProblem& p) {
   return one.choices.emplace(p, choose(one, p)).first->second;
 }
 
-// Runs the plan on the sequences from `first` on.
+// Working memory of a problem on this side of the library, in bytes, multiples of 256.
+struct Own {
+  std::int64_t delta = 0, dq_sums = 0;
+  std::int64_t all() const { return delta + dq_sums; }
+};
+Own own_memory(const AttentionProblem& p) {
+  constexpr std::int64_t unit = 256;
+  const auto floats = [](std::int64_t count) {
+    return (count * 4 + unit - 1) / unit * unit;
+  };
+  const std::int64_t rows = p.batch * p.heads * p.sequence;
+  Own own;
+  if (p.backward) own.delta = floats(rows);
+  if (!p.ordered) own.dq_sums = floats(rows * p.width);
+  return own;
+}
+
+// Runs the plan on the sequences from `first` on. memory: own_memory(), then the plan's.
 void run(const Library& one, const Plan& plan, const AttentionProblem& p,
-         const AttentionTensors& tensors, std::int64_t first, double factor, void* delta,
-         void* workspace) {
+         const AttentionTensors& tensors, std::int64_t first, double factor,
+         std::byte* memory) {
   float scale = static_cast<float>(factor), one_value = 1;
   float minus_infinity = -std::numeric_limits<float>::infinity();
   const auto all = matrices(tensors);
@@ -174,7 +193,9 @@ void run(const Library& one, const Plan& plan, const AttentionProblem& p,
     const TensorView& x = *all[i];
     if (!x.empty()) of_id[i] = x.rows(first * p.sequence, p.batch * p.sequence).raw();
   }
-  of_id[t_delta] = delta;
+  const Own own = own_memory(p);
+  of_id[t_delta] = memory;
+  of_id[t_dq_sums] = memory + own.delta;
   of_id[t_scale] = &scale;
   of_id[t_minus_infinity] = &minus_infinity;
   of_id[t_one] = &one_value;
@@ -183,23 +204,26 @@ void run(const Library& one, const Plan& plan, const AttentionProblem& p,
   for (std::size_t i = 0; i < ids.size(); ++i)
     pointers[i] = of_id[static_cast<std::size_t>(ids[i])];
   plan.run(one.handle, ids, std::span<void* const>(pointers.data(), ids.size()),
-           workspace);
-}
-
-std::int64_t delta_bytes(const AttentionProblem& p) {
-  constexpr std::int64_t unit = 256;
-  return p.backward ? (p.batch * p.heads * p.sequence * 4 + unit - 1) / unit * unit : 0;
+           memory + own.all());
 }
 
 }  // namespace
 
-// Of a graph whose dq is one product the library holds ds, of blocks of 128 rows.
+// As version 9.19 asks for it: of a graph whose dq is one product it holds ds, of blocks
+// of 128 rows; before compute capability 9 dq in f32 of a sum in parts; where query heads
+// share a key/value head dk and dv of each of them.
 std::int64_t cudnn_attention_workspace(const AttentionShape& shape,
                                        const AttentionTensors& tensors, int major) {
   if (tensors.d_o.empty() || obstacle(major, shape, tensors) != nullptr) return 0;
   const AttentionProblem p = problem_of(shape, tensors);
   const std::int64_t S = (p.sequence + 127) / 128 * 128;
-  return delta_bytes(p) + 2 * p.batch * p.heads * S * S;
+  const std::int64_t query_bytes = 2 * p.batch * p.sequence * p.heads * p.width;
+  std::int64_t bytes = own_memory(p).all();
+  if (p.ordered)
+    bytes += 2 * p.batch * p.heads * S * S;
+  else if (major < 9)
+    bytes += 2 * query_bytes;
+  return bytes + (p.heads == p.kv_heads ? 0 : 2 * query_bytes);
 }
 
 bool cudnn_attention_supports(Stream& stream, const AttentionShape& shape,
@@ -224,13 +248,13 @@ void cudnn_attention(Stream& stream, const AttentionShape& shape,
   const Choice& choice = find(one, p);
   require(choice.plan.has_value(), Status::resources, "cuDNN does no {}: {}",
           words_for(p), choice.refusal);
-  const std::int64_t delta = delta_bytes(p);
   auto* const memory = static_cast<std::byte*>(
-      workspace(stream, DType::u8, {delta + choice.plan->workspace_bytes()}).raw());
+      workspace(stream, DType::u8, {own_memory(p).all() + choice.plan->workspace_bytes()})
+          .raw());
   check_cudnn(cudnnSetStream(one.handle, static_cast<cudaStream_t>(stream.native())),
               "cudnnSetStream");
   for (std::int64_t first = 0; first < shape.batch; first += p.batch)
-    run(one, *choice.plan, p, tensors, first, shape.scale, memory, memory + delta);
+    run(one, *choice.plan, p, tensors, first, shape.scale, memory);
 }
 
 }  // namespace trireme::kernels::cuda

@@ -82,16 +82,18 @@ void add_key_gradient(Graph& graph, const Tensor& left, const Tensor& right,
 
 constexpr std::array<std::int64_t, 7> forward_tensors{
     t_q, t_k, t_v, t_o, t_lse, t_scale, t_minus_infinity};
-constexpr std::array<std::int64_t, 13> backward_tensors{
-    t_q,  t_k,  t_v,  t_o,     t_lse,   t_do,
-    t_dq, t_dk, t_dv, t_delta, t_scale, t_minus_infinity,
-    t_one};
+// What only the form without an order has comes last.
+constexpr std::array<std::int64_t, 14> backward_tensors{
+    t_q,   t_k,      t_v,  t_o,     t_lse,   t_do,
+    t_dq,  t_dk,     t_dv, t_delta, t_scale, t_minus_infinity,
+    t_one, t_dq_sums};
 
 }  // namespace
 
 std::span<const std::int64_t> tensors_of(const AttentionProblem& problem) {
-  if (problem.backward) return backward_tensors;
-  return forward_tensors;
+  if (!problem.backward) return forward_tensors;
+  const std::span<const std::int64_t> all = backward_tensors;
+  return problem.ordered ? all.first(all.size() - 1) : all;
 }
 
 void add_forward(Graph& graph, const AttentionProblem& p) {
@@ -148,7 +150,12 @@ void add_backward(Graph& graph, const AttentionProblem& p) {
   // 4. dk = ds^T q, dq = ds k
   add_key_gradient(graph, transposed(graph, ds, p.type), q, x.rows(t_dk, p.kv_heads),
                    p.type);
-  graph.matmul(ds, transposed(graph, k, p.type), x.rows(t_dq, p.heads));
+  const Tensor dq = x.rows(t_dq, p.heads), keys = transposed(graph, k, p.type);
+  if (p.ordered) return graph.matmul(ds, keys, dq);
+  const Tensor sums_of_dq =
+      graph.memory(t_dq_sums, CUDNN_DATA_FLOAT, dq.dims, dense(dq.dims));
+  graph.matmul(ds, keys, sums_of_dq);
+  graph.pointwise(CUDNN_POINTWISE_IDENTITY, sums_of_dq, dq);
 }
 
 }  // namespace trireme::kernels::cuda

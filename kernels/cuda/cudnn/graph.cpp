@@ -181,18 +181,18 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(const Descriptor& engine) {
 
 }  // namespace
 
-Plan::Plan(const Graph& graph, const Descriptor& device, std::int64_t most_bytes)
+Plan::Plan(const Graph& graph, const Descriptor& device, const Wish& wish)
     : graph_(graph.finish()) {
   std::string reasons;
   for (const Descriptor& configuration : proposals(graph_, device))
-    if (choose(configuration, device, most_bytes, reasons)) return;
+    if (choose(configuration, device, wish, reasons)) return;
   throw CudnnRefusal(reasons.empty() ? "its heuristic proposes no engine: " + last_words()
                                      : "of the engines proposed," + reasons);
 }
 
 // Reasons for not choosing a configuration are added to `reasons`.
 bool Plan::choose(const Descriptor& configuration, const Descriptor& device,
-                  std::int64_t most_bytes, std::string& reasons) {
+                  const Wish& wish, std::string& reasons) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t opaque = engine.get();
   configuration.read(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
@@ -203,7 +203,8 @@ bool Plan::choose(const Descriptor& configuration, const Descriptor& device,
     reasons += format(" {} {};", number, why);
     return false;
   };
-  if (std::ranges::count(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) > 0)
+  if (wish.deterministic &&
+      std::ranges::count(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) > 0)
     return refuse("is not deterministic");
   try {
     plan_ = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -214,9 +215,9 @@ bool Plan::choose(const Descriptor& configuration, const Descriptor& device,
   } catch (const CudnnRefusal& refusal) {
     return refuse(refusal.what());
   }
-  if (workspace_bytes_ > most_bytes)
+  if (workspace_bytes_ > wish.most_bytes)
     return refuse(format("needs a workspace of {} bytes, more than {}", workspace_bytes_,
-                         most_bytes));
+                         wish.most_bytes));
   engine_ = number;
   return true;
 }

@@ -69,10 +69,16 @@ class Graph {
 // An engine of the library for a graph on one kind of GPU.
 class Plan {
  public:
-  // The first proposal of the library's heuristic that is deterministic, can be built and
-  // works in at most `most_bytes`. `device`: a finished description of the GPU.
-  // Throws CudnnRefusal with the reason where there is none.
-  Plan(const Graph& graph, const Descriptor& device, std::int64_t most_bytes);
+  // What is asked of an engine.
+  struct Wish {
+    std::int64_t most_bytes = 0;  // of working memory
+    bool deterministic = true;
+  };
+
+  // The first proposal of the library's heuristic that is as wished and can be built.
+  // `device`: a finished description of the GPU. Throws CudnnRefusal with the reason
+  // where there is none.
+  Plan(const Graph& graph, const Descriptor& device, const Wish& wish);
 
   std::int64_t workspace_bytes() const { return workspace_bytes_; }
   // The library's number of the engine.
@@ -82,8 +88,8 @@ class Plan {
            std::span<void* const> pointers, void* workspace) const;
 
  private:
-  bool choose(const Descriptor& configuration, const Descriptor& device,
-              std::int64_t most_bytes, std::string& reasons);
+  bool choose(const Descriptor& configuration, const Descriptor& device, const Wish& wish,
+              std::string& reasons);
 
   Descriptor graph_, plan_;
   std::int64_t workspace_bytes_ = 0;

@@ -468,6 +468,9 @@ const std::vector<Case> cases = {
     {{"checkpoint.keep=0", "checkpoint.keep_every=10"},
      1,
      {"checkpoint.keep_every = 10", "checkpoint.keep = 0"}},
+    {{"attention.deterministic=false", "attention.library=own"},
+     1,
+     {"attention.deterministic = false", "attention.library = \"own\""}},
     {{"debug.dump_gradients=[1, 11]"},
      1,
      {"debug.dump_gradients = [1, 11]", "run.steps = 10"}},
@@ -498,7 +501,6 @@ TEST(RunConfigRules, MalformedFaults) {
 // Everything that is known but cannot be done yet names what to write instead.
 TEST(RunConfigRules, NotAvailableYet) {
   const std::vector<std::array<std::string, 3>> wishes = {
-      {"attention.deterministic", "false", "true"},
       {"comm.deterministic", "false", "true"},
   };
   for (const auto& [key, value, instead] : wishes)
