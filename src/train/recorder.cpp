@@ -177,6 +177,7 @@ void Recorder::agreed(const engine::StepTotals::Outcome& all) {
   if (config_.stage_of(progress_.step + 1).global == config_.batch.global)
     pipeline_times_.add(engine_.times().action_seconds(), engine_.totals().idle_shares());
   memory_peak_ = all.memory_peak;
+  expert_rounds_ = all.rounds;
 }
 
 // A plan's step is one of the whole batch, which those of a ramp are not.
