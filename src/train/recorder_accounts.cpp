@@ -208,8 +208,8 @@ io::Record Recorder::accounts() const {
         .set("expert_imbalance", imbalance(config_.model, loads));
   }
   if (config_.parallel.expert_memory > 0)
-    record.set("expert_rounds_mean", expert_rounds_.mean())
-        .set("expert_rounds_max", expert_rounds_.most);
+    record.set("expert_rounds_mean", agreed_.rounds.mean())
+        .set("expert_rounds_max", agreed_.rounds.most);
   return record;
 }
 

@@ -91,8 +91,8 @@ void Recorder::print(const engine::StepResult& result) const {
   fields.push_back(
       {"mfu " + pad(fixed(100 * rate_of_flops / peak_.peak, 1), 4) + " %", mfu});
   if (config_.parallel.expert_memory > 0)
-    fields.push_back({format("rounds {}, most {}", fixed(expert_rounds_.mean(), 2),
-                             fixed(expert_rounds_.most, 0)),
+    fields.push_back({format("rounds {}, most {}", fixed(agreed_.rounds.mean(), 2),
+                             fixed(agreed_.rounds.most, 0)),
                       rounds});
   fields.push_back(
       {"left " + left_text(left), always, std::string_view("left 12 h 34 min").size()});
@@ -100,7 +100,7 @@ void Recorder::print(const engine::StepResult& result) const {
   log::debug("          step {}  data {}  compute {}  communication {}  optimizer {}  {}",
              progress_.step, human_seconds(times_.data), human_seconds(times_.compute),
              human_seconds(times_.communication), human_seconds(times_.optimizer),
-             human_bytes(memory_peak_));
+             human_bytes(agreed_.memory_peak));
 }
 
 // The line that moves, on a terminal.

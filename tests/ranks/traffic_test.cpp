@@ -335,8 +335,8 @@ TEST(StepTotals, RoundsOfExpertsTravelWithTheRest) {
   EXPECT_EQ(totals.slowest_of_hosts(size).size(), static_cast<std::size_t>(size));
   EXPECT_EQ(totals.slowest()->rank, size - 1);
   const double greatest = rank == 0 ? 0x1p32 : 0.0;
-  const auto most = totals.finish(
-      {.rounds = {.all = greatest, .passes = greatest, .most = 65535}}, {});
+  const auto most =
+      totals.finish({.rounds = {.all = greatest, .passes = greatest, .most = 65535}}, {});
   EXPECT_EQ(most.stop_request, 0);
   EXPECT_EQ(most.rounds.most, 65535);
   EXPECT_EQ(most.rounds.all, 0x1p32);
