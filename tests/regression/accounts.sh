@@ -57,14 +57,14 @@ CASES
 
 # Experts with memory for an even load, and weights' gradients that are put off: rounds take
 # the memory that was planned with one.
-run 4 train $deck run.directory="$work/rounds" run.steps=3 model.architecture=mixtral \
+run 4 train $deck run.directory="$work/rounds" run.steps=4 model.architecture=mixtral \
   model.moe.experts=8 parallel.pipeline=2 parallel.schedule=zb_h1 parallel.expert=2 \
   parallel.expert_memory=1.0 parallel.sharding_strategy=ZERO1
 check "rounds: trains" test "$status" = 0
 check "rounds: planned memory" same_memory
 check "rounds in the metrics" grep -qE '"expert_rounds_mean": 1\.[0-9]+, "expert_rounds_max": [2-9]' \
   "$work/rounds/metrics.jsonl"
-check "rounds in the log" out_has "rounds 1.*, most 2"
+check "rounds in the log" grep -qE 'rounds 1\.[0-9]+, most [2-9]' "$work/out"
 check "no rounds without a bound" test -z "$(grep expert_rounds "$work/data/metrics.jsonl")"
 
 check "idle shares of both stages" grep -qE '"idle_share": \[[^,]*, [^,]*\], "idle_share_mean": [^,]*, "live_microbatches": 2' \
