@@ -55,6 +55,15 @@ context parallel.context=2 parallel.sharding_strategy=FULL_SHARD
 pipeline parallel.pipeline=2 parallel.tensor=2
 CASES
 
+check "idle shares of both stages" grep -qE '"idle_share": \[[^,]*, [^,]*\], "idle_share_mean": [^,]*, "live_microbatches": 2' \
+  "$work/pipeline/metrics.jsonl"
+check "a table of the pipeline" grep -qE '^  1 +1 +[0-9.]+ % +[0-9.]+ % +1$' "$work/out"
+check "gathered units" grep -q '"gathered_units": 2' "$work/full/metrics.jsonl"
+check "offloaded bytes" grep -q '"offload_bytes_to_host": [1-9]' "$work/offload/metrics.jsonl"
+check "bytes of offloaded activations" grep -qE '"activation_bytes_to_host": [1-9].*"activation_bytes_to_device": [0-9]' \
+  "$work/activations/metrics.jsonl"
+check "no idle share without a pipeline" test -z "$(grep idle_share "$work/data/metrics.jsonl")"
+
 # Experts with memory for an even load, and weights' gradients that are put off: rounds take
 # the memory that was planned with one.
 run 4 train $deck run.directory="$work/rounds" run.steps=4 model.architecture=mixtral \
@@ -66,13 +75,4 @@ check "rounds in the metrics" grep -qE '"expert_rounds_mean": 1\.[0-9]+, "expert
   "$work/rounds/metrics.jsonl"
 check "rounds in the log" grep -qE 'rounds 1\.[0-9]+, most [2-9]' "$work/out"
 check "no rounds without a bound" test -z "$(grep expert_rounds "$work/data/metrics.jsonl")"
-
-check "idle shares of both stages" grep -qE '"idle_share": \[[^,]*, [^,]*\], "idle_share_mean": [^,]*, "live_microbatches": 2' \
-  "$work/pipeline/metrics.jsonl"
-check "a table of the pipeline" grep -qE '^  1 +1 +[0-9.]+ % +[0-9.]+ % +1$' "$work/out"
-check "gathered units" grep -q '"gathered_units": 2' "$work/full/metrics.jsonl"
-check "offloaded bytes" grep -q '"offload_bytes_to_host": [1-9]' "$work/offload/metrics.jsonl"
-check "bytes of offloaded activations" grep -qE '"activation_bytes_to_host": [1-9].*"activation_bytes_to_device": [0-9]' \
-  "$work/activations/metrics.jsonl"
-check "no idle share without a pipeline" test -z "$(grep idle_share "$work/data/metrics.jsonl")"
 finish
