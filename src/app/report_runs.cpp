@@ -35,13 +35,25 @@ std::string without_slashes(std::string path) {
 }
 
 bool wants(const std::string& key) {
-  static const std::set<std::string> plain = {
-      "loss",       "validation_loss",        "validation_accuracy",
-      "grad_norm",  "learning_rate",          "loss_scale",
-      "tokens",     "tokens_per_second",      "mfu",
-      "idle_share", "expert_imbalance",       "memory_peak_bytes",
-      "wall_time",  "rewards_margin",         "rewards_accuracy",
-      "skipped",    "device_joules_per_token"};
+  static const std::set<std::string> plain = {"loss",
+                                              "validation_loss",
+                                              "validation_accuracy",
+                                              "grad_norm",
+                                              "learning_rate",
+                                              "loss_scale",
+                                              "tokens",
+                                              "tokens_per_second",
+                                              "mfu",
+                                              "idle_share",
+                                              "expert_imbalance",
+                                              "memory_peak_bytes",
+                                              "wall_time",
+                                              "rewards_margin",
+                                              "rewards_accuracy",
+                                              "skipped",
+                                              "device_joules_per_token",
+                                              "expert_rounds_mean",
+                                              "expert_rounds_max"};
   if (plain.contains(key)) return true;
   if (key.starts_with("communication.")) return key.ends_with(".exposed_seconds");
   return key.ends_with("_seconds") || key.starts_with("memory.") ||

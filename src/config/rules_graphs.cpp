@@ -109,12 +109,9 @@ void Rules::graph_mesh_rules() {
          return advise(
              {{key::parallel.offload, {"\"optimizer\"", "\"none\""}}, without()});
        });
-  using enum schedule::ScheduleKind;
-  const schedule::ScheduleKind schedule = config_.parallel.schedule;
   rule({key::run.cuda_graphs, key::parallel.schedule},
-       schedule == gpipe || schedule == one_f_one_b || schedule == interleaved, graphs,
-       " with ", key::parallel.schedule, ", which puts work off that is not recorded",
-       [&] {
+       !defers_weights(config_.parallel.schedule), graphs, " with ",
+       key::parallel.schedule, ", which puts work off that is not recorded", [&] {
          return advise({{key::parallel.schedule, {"\"1f1b\"", "\"gpipe\""}}, without()});
        });
 }

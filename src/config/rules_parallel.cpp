@@ -1,6 +1,7 @@
 // Rules about the mesh and the pipeline.
 // SPDX-License-Identifier: Apache-2.0
 #include "config/rules.hpp"
+#include "nn/fp8_operands.hpp"
 #include "schedule/stage_cut.hpp"
 
 namespace trireme::config {
@@ -126,8 +127,9 @@ void Rules::expert_mesh_rules() {
   expert_memory_rules();
 }
 
-// Rounds write over the rows that a weight gradient which is put off would read, and
-// would give operands in FP8 a scale and blocks for each round.
+// Rows are cut only where no scale is shared, so that one scale for a tensor forbids it.
+// Rounds write over rows that a weight gradient which is put off would read: all but the
+// last add at once to sums that must be in place then.
 void Rules::expert_memory_rules() {
   const auto& p = config_.parallel;
   const bool in_rounds = p.expert_memory > 0;
@@ -137,20 +139,42 @@ void Rules::expert_memory_rules() {
   meaningless(key::parallel.expert_memory, key::parallel.expert, p.folding.expert == 1,
               ", where a rank has all experts and its load is always even: write "
               "parallel.expert_memory = 0.0");
-  rule({key::parallel.expert_memory, key::precision.compute},
-       !in_rounds || !config_.precision.recipe.fp8(), key::parallel.expert_memory,
-       " cuts rows that ", key::precision.compute,
-       " scales together: write parallel.expert_memory = 0.0");
-  using enum schedule::ScheduleKind;
-  rule({key::parallel.expert_memory, key::parallel.schedule},
-       !in_rounds || p.schedule == gpipe || p.schedule == one_f_one_b ||
-           p.schedule == interleaved,
-       key::parallel.expert_memory, " with ", key::parallel.schedule,
-       ", which puts off weight gradients that read rows of rounds that are over", [&] {
-         return advise(
-             {{key::parallel.schedule, {"\"1f1b\"", "\"gpipe\"", "\"interleaved\""}},
-              {key::parallel.expert_memory, {"0.0"}}});
-       });
+  const Recipe& recipe = config_.precision.recipe;
+  const nn::LinearPrecision products{recipe[TensorClass::forward_operand],
+                                     recipe[TensorClass::backward_operand]};
+  rule(
+      {key::parallel.expert_memory, key::precision.compute, key::precision.recipe},
+      !in_rounds || products.rows_of_a_scale() > 0, key::parallel.expert_memory,
+      " cuts rows that ", key::precision.recipe,
+      [&] {
+        return format(" (that is, {}) gives one scale, by the largest number of all rows",
+                      recipe.name);
+      },
+      [&] {
+        return advise({{key::precision.recipe, {"\"mxfp8\"", "\"te_blocks\""}},
+                       {key::parallel.expert_memory, {"0.0"}}});
+      });
+  optim::StoreConfig store;
+  store.recipe = recipe;
+  store.sharding = p.sharding;
+  rule(
+      {key::parallel.expert_memory, key::parallel.schedule,
+       key::parallel.sharding_strategy, key::precision.recipe},
+      !in_rounds || !defers_weights(p.schedule) || !store.opens_gradients(),
+      key::parallel.expert_memory, " with ", key::parallel.schedule,
+      " adds to weights' gradients twice in a microbatch, which ",
+      [&] {
+        return store.shards_gradients() ? show(key::parallel.sharding_strategy)
+                                        : show(key::precision.recipe);
+      },
+      " does not have open",
+      [&] {
+        return advise(
+            {{key::parallel.sharding_strategy, {"\"ZERO1\"", "\"NO_SHARD\""}},
+             {key::precision.recipe, {"\"auto\""}},
+             {key::parallel.schedule, {"\"1f1b\"", "\"gpipe\"", "\"interleaved\""}},
+             {key::parallel.expert_memory, {"0.0"}}});
+      });
 }
 
 void Rules::pipeline_rules() {

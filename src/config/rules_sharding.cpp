@@ -72,11 +72,8 @@ void OffloadRules::offload_activations_rules() {
               key::parallel.offload_activations, !p.offload_activations,
               ", where no activations are offloaded: remove it, or write "
               "parallel.offload_activations = true");
-  using enum schedule::ScheduleKind;
-  const schedule::ScheduleKind schedule = p.schedule;
   rule({key::parallel.offload_activations, key::parallel.schedule},
-       !p.offload_activations || schedule == gpipe || schedule == one_f_one_b ||
-           schedule == interleaved,
+       !p.offload_activations || !defers_weights(p.schedule),
        key::parallel.offload_activations, " with ", key::parallel.schedule,
        ", which puts off weight gradients that read activations when they are away "
        "again",

@@ -43,6 +43,7 @@ void Engine::finish_by_device(UnderWay& step, const kernels::StepLimits& limits)
   StepTotals::Outcome mine;
   mine.loss = decision_->own_loss() / step.items;
   mine.squares = decision_->own_squares();
+  if (config_.parallel.expert_memory > 0) mine.rounds = expert_loads_.rounds();
   observer.computed(mine);
   const StepTotals::Outcome all = totals_.finish(mine, work);
   observer.agreed(all);

@@ -53,6 +53,13 @@ std::span<const double> ExpertLoads::loads() const {
   return std::span(on_host_).first(on_host_.size() - 2);
 }
 
+parallel::ExpertRounds ExpertLoads::rounds() {
+  parallel::ExpertRounds all;
+  if (config_.has_experts())
+    for_each_layer([&](nn::Moe& moe, const TensorView&) { all.add(moe.rounds()); });
+  return all;
+}
+
 nn::RouterLosses ExpertLoads::losses() const {
   if (on_host_.empty() || device_.is_meta()) return {};
   return {on_host_.end()[-2], on_host_.end()[-1]};

@@ -24,6 +24,8 @@ class ExpertLoads {
   // layers without experts, and the routers' losses. Empty and zero on meta.
   std::span<const double> loads() const;
   nn::RouterLosses losses() const;
+  // Of this rank, in the step so far.
+  parallel::ExpertRounds rounds();
   std::size_t bytes() const { return loads_.bytes(); }
 
  private:

@@ -34,6 +34,12 @@ std::int64_t logits_bytes_of(std::int64_t gpu_bytes) {
   return std::clamp(static_cast<std::int64_t>(part), usual / 16, 4 * usual);
 }
 
+nn::LinearPrecision products_of(const Recipe& recipe) {
+  if (!recipe.fp8()) return {};
+  return {recipe[TensorClass::forward_operand], recipe[TensorClass::backward_operand],
+          is_fp8(recipe[TensorClass::weight].type)};
+}
+
 }  // namespace
 
 // A GPU pays for each chunk with a pass over the gradient of the projection, and its
@@ -109,11 +115,6 @@ model::StageConfig RankModel::stage_config(const Chunk& chunk, const Range& bloc
                                            Device device) const {
   const int last = stages(shape_) - 1;
   const config::PrecisionSettings& precision = config_.precision;
-  nn::LinearPrecision products;
-  if (precision.recipe.fp8())
-    products = {precision.recipe[TensorClass::forward_operand],
-                precision.recipe[TensorClass::backward_operand],
-                is_fp8(precision.recipe[TensorClass::weight].type)};
   return {
       .model = config_.model,
       .blocks = blocks,
@@ -128,7 +129,7 @@ model::StageConfig RankModel::stage_config(const Chunk& chunk, const Range& bloc
       .recompute = config_.recompute.what,
       .recompute_layers =
           config_.recompute.layers > 0 ? config_.recompute.layers : config_.model.layers,
-      .products = products,
+      .products = products_of(precision.recipe),
       .fp8_blocks = {precision.first_bf16, config_.model.layers - precision.last_bf16},
       .scaling = {precision.amax_history, precision.margin},
       .keep_weight_codes = precision.keep_weight_codes,
@@ -156,7 +157,8 @@ void RankModel::build_chunks(Device device) {
         stage_config(chunk, cut[static_cast<std::size_t>(chunk.number)], device);
     stage.first_module = modules;
     const parallel::ExpertAxes axes{
-        parallel::ExpertDispatch(mesh_.experts(), config_.parallel.expert_memory),
+        parallel::ExpertDispatch(mesh_.experts(), config_.parallel.expert_memory,
+                                 products_of(config_.precision.recipe).rows_of_a_scale()),
         parallel::SequenceSum(mesh_.group(comm::Axis::context))};
     chunk.stage = std::make_unique<model::Stage>(stage, region_, device, axes, table);
     if (table == nullptr) table = chunk.stage->table();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "engine/planned_device.hpp"
@@ -15,6 +16,22 @@ namespace {
 // Sets or reads the elements of a small f64 tensor; nothing on meta.
 void put(const Buffer& x, std::size_t i, double value) {
   if (!x.view().device().is_meta()) x.view().span<double>()[i] = value;
+}
+
+// Two whole numbers as one: below 2^20, and below 2^33.
+constexpr double in_front = 0x1p20;
+double packed(double low, double high) { return low + in_front * high; }
+double low_of(double both) { return std::fmod(both, in_front); }
+double high_of(double both) { return std::floor(both / in_front); }
+
+// The wish to stop and the most rounds of experts in the lower half of one of them.
+constexpr double wishes = 16;
+double packed_stop(double stop, const parallel::ExpertRounds& rounds) {
+  return packed(stop + wishes * rounds.most, rounds.passes);
+}
+double stop_of(double both) { return std::fmod(both, wishes); }
+parallel::ExpertRounds rounds_of(double stop, double host) {
+  return {high_of(host), high_of(stop), std::floor(low_of(stop) / wishes)};
 }
 
 double take(const Buffer& x, std::size_t i, double on_meta) {
@@ -83,10 +100,10 @@ StepTotals::Outcome StepTotals::finish(const Outcome& mine, const Work& work) {
   slots_.fill(0);
   std::fill(idle_shares_.begin(), idle_shares_.end(), 0.0);
   const std::array<double, row_values> row = {
-      mine.loss,        static_cast<double>(mine.stop_request),
+      mine.loss,        packed_stop(static_cast<double>(mine.stop_request), mine.rounds),
       mine.memory_peak, mine.squares,
       work.own,         work.run,
-      work.busy,        static_cast<double>(host_)};
+      work.busy,        packed(static_cast<double>(host_), mine.rounds.all)};
   for (std::size_t i = 0; i < row.size(); ++i) put(values_, i, row[i]);
   const comm::CombineRows combine =
       [this](const TensorView& rows, const TensorView& out) { combine_rows(rows, out); };
@@ -97,9 +114,10 @@ StepTotals::Outcome StepTotals::finish(const Outcome& mine, const Work& work) {
   const auto first = slowest_of_hosts(1);
   slowest_ = first.empty() ? std::nullopt : std::optional(first.front());
   return {.loss = take(values_, loss_at, mine.loss),
-          .stop_request = static_cast<int>(take(values_, stop_at, 0.0)),
+          .stop_request = static_cast<int>(stop_of(take(values_, stop_at, 0.0))),
           .memory_peak = take(values_, memory_at, mine.memory_peak),
-          .squares = take(values_, squares_at, mine.squares)};
+          .squares = take(values_, squares_at, mine.squares),
+          .rounds = rounds_of(take(values_, stop_at, 0.0), take(values_, host_at, 0.0))};
 }
 
 // Sums are made in the order of ranks, of the loss first over replicas, then over stages.
@@ -113,14 +131,20 @@ void StepTotals::combine_rows(const TensorView& rows_PN, const TensorView& out_N
     return rows[rank * row_values + value];
   };
   std::array<double, row_values> all{};
+  double stop = 0;
+  parallel::ExpertRounds rounds;
   kernels::math::StepSums sums(static_cast<std::int32_t>(in_stage), mesh.tensor);
   for (std::size_t rank = 0; rank < P; ++rank) {
-    for (const std::size_t greatest : {stop_at, memory_at, run_at})
+    stop = std::max(stop, stop_of(at(rank, stop_at)));
+    rounds.add(rounds_of(at(rank, stop_at), at(rank, host_at)));
+    for (const std::size_t greatest : {memory_at, run_at})
       all[greatest] = std::max(all[greatest], at(rank, greatest));
     sums.add(at(rank, loss_at), at(rank, squares_at));
   }
   all[loss_at] = sums.loss();
   all[squares_at] = sums.squares();
+  all[stop_at] = packed_stop(stop, rounds);
+  all[host_at] = packed(0, rounds.all);
   for (std::size_t first = 0; first < P; first += in_stage) {
     double busy = 0;
     for (std::size_t rank = first; rank < first + in_stage; ++rank)
@@ -143,7 +167,7 @@ void StepTotals::find_slow(std::span<const double> rows, std::size_t ranks, int 
   for (std::size_t i = 0; i < ranks; ++i) {
     const double own = rows[i * stride + own_at], theirs = sum - own;
     if (!(theirs > 0)) continue;
-    double& slot = slots_[slot_of(static_cast<int>(rows[i * stride + host_at]))];
+    double& slot = slots_[slot_of(static_cast<int>(low_of(rows[i * stride + host_at])))];
     slot =
         std::max(slot, in_order(RankedValue{own * static_cast<double>(ranks - 1) / theirs,
                                             first + static_cast<int>(i) * T}));

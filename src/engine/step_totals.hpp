@@ -13,6 +13,7 @@
 #include "comm/mesh.hpp"
 #include "engine/ranked_value.hpp"
 #include "engine/work_clock.hpp"
+#include "parallel/expert_rounds.hpp"
 
 namespace trireme::engine {
 
@@ -26,6 +27,7 @@ class StepTotals {
     int stop_request = 0;    // the greatest of all ranks'
     double memory_peak = 0;  // bytes, of the rank that held most
     double squares = 0;      // of the gradient, as ParameterStore has them of a rank
+    parallel::ExpertRounds rounds{};  // of experts with a bound on their memory
   };
 
   // The mesh outlives this. device: of the engine; the totals lie on the host beside it.
@@ -71,7 +73,9 @@ class StepTotals {
   std::size_t bytes() const { return values_.bytes(); }
 
  private:
-  // What a rank tells the others of a step, and of what they make of it.
+  // What a rank tells the others of a step, and of what they make of it: as much as may
+  // travel in one row. Whole numbers share a place: with stop the most rounds of experts
+  // and how many layers went through some, with host the sum of these rounds.
   enum At : std::size_t {
     loss_at,
     stop_at,

@@ -69,6 +69,7 @@ void Engine::finish_by_host(UnderWay& step) {
   observer.enter(StepPhase::reduce, result.step);
   finish_gradients();
   Stream(device_).synchronize();
+  if (config_.parallel.expert_memory > 0) mine.rounds = expert_loads_.rounds();
   observer.computed(mine);
   mine.squares = store_->gradient_squares();
   const StepTotals::Outcome all = totals_.finish(

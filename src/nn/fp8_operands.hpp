@@ -23,6 +23,12 @@ struct LinearPrecision {
   bool one_scale() const {
     return forward.scaling == Scaling::delayed || forward.scaling == Scaling::current;
   }
+  // Rows of x and of dy, one after another, that share scales in the gradient of W: 1
+  // without scales, 0 where all of them do.
+  std::int64_t rows_of_a_scale() const {
+    if (!fp8()) return 1;
+    return one_scale() ? 0 : forward.scaling == Scaling::mx ? mx_block : fp8_block;
+  }
 };
 
 // The scales of one linear layer's operands, which nn/fp8_state.hpp keeps.

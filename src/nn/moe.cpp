@@ -183,6 +183,8 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
     pass.weight_gradients.post(stream, router_bias_, [this, dlogits_TE](Stream& on) {
       kernels::add_column_sums(on, dlogits_TE, router_bias_.gradient);
     });
+  const double rounds = saved.route.rounds;
+  rounds_.add({.all = rounds, .passes = 1, .most = rounds});
   // What weighs nothing stands in for a microbatch that there is not (engine::Batch).
   if (pass.losses.aux_scale > 0)
     kernels::count_choices(stream, saved.choice_TK, load_.view());
@@ -247,6 +249,7 @@ void Moe::clear_step() {
   Stream stream(load_.view().device());
   kernels::fill(stream, load_.view(), 0.0);
   kernels::fill(stream, losses_.view(), 0.0);
+  rounds_ = {};
 }
 
 void Moe::update_bias() {

@@ -12,6 +12,7 @@
 #include "nn/feed_forward.hpp"
 #include "nn/residual.hpp"
 #include "parallel/expert_dispatch.hpp"
+#include "parallel/expert_rounds.hpp"
 #include "parallel/tensor_region.hpp"
 
 namespace trireme::nn {
@@ -113,6 +114,8 @@ class Moe {
   // loss contains.
   const TensorView& load() const { return load_.view(); }
   const TensorView& losses() const { return losses_.view(); }
+  // Of all microbatches since clear_step().
+  const parallel::ExpertRounds& rounds() const { return rounds_; }
   void clear_step();
   // bias_e += rate * sign(mean of load - load_e), from the load of the global batch.
   // Nothing without a choice_bias.
@@ -181,6 +184,7 @@ class Moe {
   FeedForward<Linear> shared_;
   Param shared_gate_;
   Buffer bias_, load_, losses_;
+  parallel::ExpertRounds rounds_;
   StateTensor bias_state_;
 };
 

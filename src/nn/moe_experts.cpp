@@ -123,12 +123,12 @@ void Moe::rounds_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const
 // Rounds in reverse: the last one was kept, the rows of the others come once more. The
 // gradient of what was sent takes the place of that of what came back. No round needs
 // more memory than the one that a plan has: what rows take on their way here is given
-// back before their gradients take as much.
+// back before their gradients take as much. What the next round writes over cannot wait:
+// where weights' gradients are deferred, those of the round that is gone through last
+// are.
 Moe::RowsGradient Moe::rounds_backward(Pass& pass, const TensorView& dy_TD, Saved& saved,
                                        const TensorView& dweights_TK,
                                        const TensorView& dx_TD) {
-  require(!pass.weight_gradients.deferred(),
-          "experts in rounds cannot put off the gradients of their weights");
   Stream& stream = pass.stream;
   const parallel::ExpertDispatch& dispatch = axes_.dispatch;
   const DType dtype = dy_TD.dtype();
@@ -139,8 +139,11 @@ Moe::RowsGradient Moe::rounds_backward(Pass& pass, const TensorView& dy_TD, Save
                                  all.weights_TK, dleaving_ND, dweights_TK);
   RowsGradient rows;
   for (int round = all.route.rounds - 1; round >= 0; --round) {
-    std::optional<ArenaScope> scope;
-    if (round > 0) scope.emplace(pass.scratch);
+    std::optional<ArenaScope> scope, kept;
+    if (round > 0) {
+      scope.emplace(pass.scratch);
+      kept.emplace(pass.kept());
+    }
     const WeightGradients::Contribution contribution(pass.weight_gradients, round == 0);
     saved = round_of(all, dispatch.part(stream, all.route, round));
     if (round == all.route.rounds - 1) {
@@ -149,7 +152,7 @@ Moe::RowsGradient Moe::rounds_backward(Pass& pass, const TensorView& dy_TD, Save
       fetch_rows(pass, saved.x_TD, saved);
       feed_.anew(pass, saved.rows_RD, saved.hidden, saved.route);
     }
-    rows.dout_RD = pass.scratch.take(dtype, saved.rows_RD.shape(), "moe.dout");
+    rows.dout_RD = pass.kept().take(dtype, saved.rows_RD.shape(), "moe.dout");
     dispatch.to_experts(stream, pass.scratch, saved.route, dleaving_ND, rows.dout_RD);
     const TensorView drows_RD = feed_backward(pass, saved, rows);
     dispatch.to_source_ranks(stream, pass.scratch, saved.route, drows_RD, dleaving_ND);

@@ -51,8 +51,8 @@ class WeightGradients {
   void open(int module);
   void close();
 
-  // While one lives that is not `complete`, what is posted does not complete
-  // contributions: more of them is posted later. Not for what is deferred.
+  // While one lives that is not `complete`, what is posted is added at once, also where
+  // gradients are deferred, and completes no contribution: more of it is posted later.
   class Contribution {
    public:
     Contribution(WeightGradients& all, bool complete) : all_(all) {
@@ -73,7 +73,7 @@ class WeightGradients {
   template <class Work>
   void post(Stream& stream, Param& param, Work work) {
     if (param.frozen) return;
-    if (later_ != nullptr) {
+    if (later_ != nullptr && complete_) {
       later_->works_.push_back({module_, &param, std::move(work)});
       return;
     }

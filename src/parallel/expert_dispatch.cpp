@@ -91,8 +91,19 @@ Range ExpertDispatch::experts(std::int64_t experts) const {
 
 std::int64_t ExpertDispatch::bound(std::int64_t even, std::int64_t worst) const {
   if (memory_ <= 0) return 0;
-  const double rows = std::ceil(memory_ * static_cast<double>(even));
-  return rows < static_cast<double>(worst) ? static_cast<std::int64_t>(rows) : 0;
+  require(block_ > 0, "rows that all share a scale cannot be cut");
+  const double wanted = std::ceil(memory_ * static_cast<double>(even));
+  if (!(wanted < static_cast<double>(worst))) return 0;
+  const std::int64_t rows = divide_up(static_cast<std::int64_t>(wanted), block_) * block_;
+  return rows < worst ? rows : 0;
+}
+
+// Of rows that may begin at `begin`: there, or, where a round would end within a block of
+// them, so many places later that it ends between two.
+std::int64_t ExpertDispatch::first_place(std::int64_t begin, std::int64_t rows,
+                                         std::int64_t bound) const {
+  const std::int64_t left = bound - begin % bound;
+  return rows > left ? begin + left % block_ : begin;
 }
 
 ExpertDispatch::Route ExpertDispatch::route(Stream& stream, Arena& arena,
@@ -155,7 +166,7 @@ void ExpertDispatch::exchange_counts(Stream& stream, std::int64_t experts,
 }
 
 // Each rank tells the others where their rows lie among those that it gets, expert by
-// expert, and how many these are.
+// expert, and where the last of these ends.
 void ExpertDispatch::agree_on_rounds(Stream& stream, Route& route) const {
   const auto P = static_cast<std::size_t>(size());
   if (stream.device().is_meta()) {
@@ -167,21 +178,27 @@ void ExpertDispatch::agree_on_rounds(Stream& stream, Route& route) const {
   }
   const std::size_t L = route.rows_L.size();
   Counts mine(P * (L + 1)), theirs(mine.size());
-  std::int32_t begin = 0;
+  route.begin_PL.resize(P * L);
+  std::int64_t end = 0;
   for (std::size_t l = 0; l < L; ++l)
     for (std::size_t p = 0; p < P; ++p) {
-      mine[p * (L + 1) + l] = begin;
-      begin += route.arriving_E[p * L + l];
+      const std::int64_t rows = route.arriving_E[p * L + l];
+      const std::int64_t begin = first_place(end, rows, route.bound);
+      mine[p * (L + 1) + l] = route.begin_PL[p * L + l] =
+          static_cast<std::int32_t>(begin);
+      end = begin + rows;
     }
-  for (std::size_t p = 0; p < P; ++p) mine[p * (L + 1) + L] = begin;
+  for (std::size_t p = 0; p < P; ++p)
+    mine[p * (L + 1) + L] = static_cast<std::int32_t>(end);
   Stream host;
   group_->all_to_all(host, on_host(mine), on_host(theirs)).wait();
   route.begin_E.clear();
   for (std::size_t p = 0; p < P; ++p) {
     const auto of_rank = theirs.begin() + static_cast<std::ptrdiff_t>(p * (L + 1));
-    const auto end = of_rank + static_cast<std::ptrdiff_t>(L);
-    route.begin_E.insert(route.begin_E.end(), of_rank, end);
-    route.rounds = std::max(route.rounds, static_cast<int>(divide_up(*end, route.bound)));
+    const auto its_end = of_rank + static_cast<std::ptrdiff_t>(L);
+    route.begin_E.insert(route.begin_E.end(), of_rank, its_end);
+    route.rounds =
+        std::max(route.rounds, static_cast<int>(divide_up(*its_end, route.bound)));
   }
 }
 
@@ -207,14 +224,9 @@ ExpertDispatch::Route ExpertDispatch::part(Stream& stream, const Route& all,
     part.leaving_P[p] = {begin, begin + count};
   }
   // 2. what arrives
-  std::int64_t begin = 0;
-  for (std::size_t l = 0; l < L; ++l)
-    for (std::size_t p = 0; p < P; ++p) {
-      const std::int32_t rows = all.arriving_E[p * L + l];
-      part.arriving_E[p * L + l] =
-          static_cast<std::int32_t>(cut(begin, rows, window).inside);
-      begin += rows;
-    }
+  for (std::size_t i = 0; i < part.arriving_E.size(); ++i)
+    part.arriving_E[i] =
+        static_cast<std::int32_t>(cut(all.begin_PL[i], all.arriving_E[i], window).inside);
   part.arriving_P = rows_of_ranks(part.arriving_E, size());
   // 3. and its order
   Counts arrival_R = order_arrivals(part.arriving_E, part.rows_L);

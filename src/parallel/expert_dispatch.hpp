@@ -25,7 +25,9 @@ namespace trireme::parallel {
 //
 // With a bound on the rows that lie here at once, the R rows are cut, in their order,
 // into parts of that many. Part after part goes to the experts and back, in rounds: as
-// many on every rank of the axis as the one with most rows needs.
+// many on every rank of the axis as the one with most rows needs. Where rows share a
+// scale by blocks (along tokens, of one expert's rows from one rank), they are cut only
+// between blocks: a part may then have up to a block less.
 class ExpertDispatch {
  public:
   using Counts = std::vector<std::int32_t>;
@@ -46,15 +48,19 @@ class ExpertDispatch {
     // With a bound: rows that lie here at once, and what part() needs to know.
     std::int64_t bound = 0;  // 0: all that come
     int rounds = 1;
-    Counts begin_E;  // where the rows that leave for each expert begin among its rank's R
+    // Where the rows that leave for each expert, and those that arrive from each rank for
+    // each expert, begin among their rank's R. What a part has less than the bound is
+    // left out there, so that each round is `bound` places.
+    Counts begin_E, begin_PL;
     bool in_rounds() const { return bound > 0; }
   };
 
   ExpertDispatch() = default;  // one rank has all experts
   // The ranks of `expert`, which outlives this, share out the experts evenly. memory: the
   // bound on rows, as a multiple (at least 1) of those that an even load brings; 0: none.
-  explicit ExpertDispatch(comm::Group& expert, double memory = 0)
-      : group_(&expert), memory_(memory) {}
+  // It is rounded up to a multiple of `block`, between which rows may be cut.
+  explicit ExpertDispatch(comm::Group& expert, double memory = 0, std::int64_t block = 1)
+      : group_(&expert), memory_(memory), block_(block) {}
 
   // Ranks that the rows of this one's experts come from (P), itself among them.
   std::int64_t sources() const { return size(); }
@@ -109,6 +115,8 @@ class ExpertDispatch {
   int size() const { return group_ == nullptr ? 1 : group_->size(); }
   std::int64_t bound(std::int64_t even, std::int64_t worst) const;
   void exchange_counts(Stream& stream, std::int64_t experts, Route& route) const;
+  std::int64_t first_place(std::int64_t begin, std::int64_t rows,
+                           std::int64_t bound) const;
   void agree_on_rounds(Stream& stream, Route& route) const;
   // Sends rows sorted by rank, and receives them so.
   void exchange(Stream& stream, const TensorView& from, const std::vector<Range>& from_P,
@@ -118,6 +126,7 @@ class ExpertDispatch {
 
   comm::Group* group_ = nullptr;
   double memory_ = 0;
+  std::int64_t block_ = 1;
 };
 
 // What an MoE layer needs of the mesh. As default: one rank.

@@ -201,9 +201,7 @@ void SearchSpace::add_schedules(Candidate candidate) {
   if (pipeline == 1 && !kind_fixed) return add(ScheduleKind::one_f_one_b, 1);
   if (kind_fixed) add(ScheduleKind::gpipe, 1);
   add(ScheduleKind::one_f_one_b, 1);
-  const bool reads_again =
-      base.parallel.offload_activations || base.parallel.expert_memory > 0;
-  if (kind_fixed || !reads_again) {
+  if (kind_fixed || !base.parallel.offload_activations) {
     add(ScheduleKind::zb_h1, 1);
     add(ScheduleKind::zb_v, 2);
     add(ScheduleKind::dualpipe_v, 2);

@@ -55,6 +55,12 @@ enum class ScheduleKind : std::uint8_t {
 std::string name_of(ScheduleKind kind);
 ScheduleKind schedule_kind_of(const std::string& name);
 
+// Whether weights' gradients are made apart from, and later than, those of inputs.
+constexpr bool defers_weights(ScheduleKind kind) {
+  using enum ScheduleKind;
+  return kind == zb_h1 || kind == zb_v || kind == dualpipe_v;
+}
+
 struct PipelineShape {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   int ranks = 1;

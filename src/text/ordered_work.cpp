@@ -55,9 +55,7 @@ std::size_t OrderedWork::most_bytes() const {
 
 void OrderedWork::add(std::size_t bytes, Work work) {
   if (threads_.empty()) {
-    failed_ = true;
-    work(0)();
-    failed_ = false;
+    take([&] { work(0)(); });
     return;
   }
   auto job = std::make_unique<Job>();
@@ -88,16 +86,21 @@ void OrderedWork::take_done(std::size_t most) {
     bytes_ -= job->bytes;
     --next_;
     lock.unlock();
-    take(*job);
+    take([&] {
+      if (job->error) std::rethrow_exception(job->error);
+      job->turn();
+    });
     lock.lock();
   }
 }
 
-void OrderedWork::take(const Job& job) {
-  failed_ = true;
-  if (job.error) std::rethrow_exception(job.error);
-  job.turn();
-  failed_ = false;
+void OrderedWork::take(const Turn& turn) {
+  try {
+    turn();
+  } catch (...) {
+    failed_ = true;
+    throw;
+  }
 }
 
 }  // namespace trireme::text

@@ -54,7 +54,8 @@ class OrderedWork {
   // Takes jobs that are done, in their order, and waits for the first as long as more
   // than `most` bytes are under way.
   void take_done(std::size_t most);
-  void take(const Job& job);
+  // Runs `turn`, or work and turn: nothing is taken after one that throws.
+  void take(const Turn& turn);
 
   std::size_t largest_ = 0;  // bytes of a job so far
   bool failed_ = false;

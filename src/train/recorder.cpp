@@ -176,7 +176,7 @@ void Recorder::agreed(const engine::StepTotals::Outcome& all) {
   // Steps of a ramp are simulated by no schedule.
   if (config_.stage_of(progress_.step + 1).global == config_.batch.global)
     pipeline_times_.add(engine_.times().action_seconds(), engine_.totals().idle_shares());
-  memory_peak_ = all.memory_peak;
+  agreed_ = all;
 }
 
 // A plan's step is one of the whole batch, which those of a ramp are not.
@@ -198,7 +198,7 @@ io::Record Recorder::times_record(double rate_of_flops) const {
       .set("mfu_causal", rate_of_flops * (flops.causal / flops.full) / peak_.peak)
       .set("model_tflops", rate_of_flops * 1e-12)
       .set("peak_tflops", peak_.peak * 1e-12)
-      .set("memory_peak_bytes", memory_peak_)
+      .set("memory_peak_bytes", agreed_.memory_peak)
       .set("allocations", memory_allocations())
       .set("resident_bytes", resident_bytes())
       .set("data_seconds", times_.data)

@@ -116,8 +116,8 @@ class Recorder : public engine::StepObserver {
   EnergyMeter energy_;            // of this rank's GPU
   std::optional<double> joules_;  // its counter before this step
   std::int64_t live_microbatches_ = 0;
-  double memory_peak_ = 0;  // bytes, of the rank that held most
-  StepTimes times_;         // of this step
+  engine::StepTotals::Outcome agreed_;  // by the ranks, of this step
+  StepTimes times_;                     // of this step
   struct Sums {
     double seconds = 0;       // of all steps since the start
     std::int64_t tokens = 0;  // of these

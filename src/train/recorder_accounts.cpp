@@ -207,6 +207,9 @@ io::Record Recorder::accounts() const {
     record.set("expert_load", expert_load(config_.model, loads))
         .set("expert_imbalance", imbalance(config_.model, loads));
   }
+  if (config_.parallel.expert_memory > 0)
+    record.set("expert_rounds_mean", agreed_.rounds.mean())
+        .set("expert_rounds_max", agreed_.rounds.most);
   return record;
 }
 

@@ -72,7 +72,7 @@ void Recorder::print(const engine::StepResult& result) const {
       progress_.step_seconds * static_cast<double>(config_.run.steps - progress_.step);
   // What a narrow terminal has no room for is in metrics.jsonl: the schedule's rate
   // first.
-  enum Worth { always, rate, mfu, right, norm, margin };
+  enum Worth { always, rate, rounds, mfu, right, norm, margin };
   std::vector<terminal::Field> fields = {
       {format("step {}/{}", pad(std::to_string(progress_.step), of.size()), of), always},
       {"loss " + pad(fixed(result.loss, 4), 8), always}};
@@ -90,13 +90,17 @@ void Recorder::print(const engine::StepResult& result) const {
   fields.push_back({pad(human_count(tokens / times_.total), 6) + " tok/s", always});
   fields.push_back(
       {"mfu " + pad(fixed(100 * rate_of_flops / peak_.peak, 1), 4) + " %", mfu});
+  if (config_.parallel.expert_memory > 0)
+    fields.push_back({format("rounds {}, most {}", fixed(agreed_.rounds.mean(), 2),
+                             fixed(agreed_.rounds.most, 0)),
+                      rounds});
   fields.push_back(
       {"left " + left_text(left), always, std::string_view("left 12 h 34 min").size()});
   log::info("{}", terminal::line_of(fields, terminal::columns()));
   log::debug("          step {}  data {}  compute {}  communication {}  optimizer {}  {}",
              progress_.step, human_seconds(times_.data), human_seconds(times_.compute),
              human_seconds(times_.communication), human_seconds(times_.optimizer),
-             human_bytes(memory_peak_));
+             human_bytes(agreed_.memory_peak));
 }
 
 // The line that moves, on a terminal.

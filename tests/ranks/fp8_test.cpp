@@ -1,6 +1,7 @@
 // FP8 on meshes: scales are those of whole tensors on every one, to the bit.
 // SPDX-License-Identifier: Apache-2.0
 // So are the quantized numbers, as far as sums in another order let them be.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -62,6 +63,7 @@ config::RunConfig in_fp64(config::RunConfig config) {
 struct Trained {
   Outcome outcome;
   std::map<std::string, std::vector<float>> histories;  // of the layers on this rank
+  double rounds = 0;  // most that experts needed in the last step
 };
 
 Trained trained(const config::RunConfig& config, comm::Mesh& mesh, int steps,
@@ -73,6 +75,8 @@ Trained trained(const config::RunConfig& config, comm::Mesh& mesh, int steps,
       const auto values = state->value.span<float>();
       result.histories[state->named.tensor].assign(values.begin(), values.end());
     }
+    for (const nn::Moe* moe : engine.stage().moe_layers())
+      result.rounds = std::max(result.rounds, moe->rounds().most);
   };
   result.outcome = train_steps(config, mesh, steps, whole, inspect, {}, false);
   return result;
@@ -91,6 +95,9 @@ Trained on_mesh(const config::RunConfig& config, int steps, bool whole = true) {
   return trained(config, mesh, steps, whole);
 }
 
+// Experts then take what is beyond it in further rounds.
+const std::string memory_of_even_load = "parallel.expert_memory=1.0";
+
 // Histories and scales to the bit; gradients and losses as fp64 has them, which no code
 // or scale that differed would leave so.
 void expect_mesh_parity(const std::string& model, const std::string& recipe,
@@ -102,6 +109,9 @@ void expect_mesh_parity(const std::string& model, const std::string& recipe,
     SCOPED_TRACE(model + " " + recipe + " " + mesh.front() + " " + mesh.back());
     const Trained many = on_mesh(in_fp64(config_of(model, recipe, size + mesh)), steps);
     expect_equal(many.outcome, one.outcome, eq64);
+    if (std::ranges::find(mesh, memory_of_even_load) != mesh.end()) {
+      EXPECT_GT(many.rounds, 1);
+    }
     for (const auto& [name, values] : many.histories)
       EXPECT_EQ(values, one.histories.at(name)) << name;
   }
@@ -145,9 +155,13 @@ TEST(Fp8Meshes, Experts) {
        "parallel.context_order=contiguous"}};
   for (const std::string& recipe : scaled_recipes())
     expect_mesh_parity("mixtral", recipe, size, split);
-  // Blocks of an expert's tokens begin anew with each rank that they come from.
-  expect_mesh_parity("mixtral", "mxfp8", block_sizes(32) + experts,
-                     {split.begin(), split.end() - 1});
+  // Blocks of an expert's tokens begin anew with each rank that they come from, and
+  // rounds do not cut them.
+  std::vector<Words> of_blocks = {split.begin(), split.end() - 1};
+  of_blocks.push_back({"parallel.expert=" + ranks(), memory_of_even_load});
+  of_blocks.push_back({"parallel.expert=" + ranks(), memory_of_even_load,
+                       "parallel.schedule=zb_h1", "recompute.policy=full"});
+  expect_mesh_parity("mixtral", "mxfp8", block_sizes(32) + experts, of_blocks);
   expect_mesh_parity(
       "deepseek", "te_delayed",
       size + Words{"model.moe.expert_feed_forward=64", "model.moe.groups=2"}, split);
@@ -189,6 +203,10 @@ TEST(Fp8Meshes, Blocks) {
       {"parallel.context=2", "parallel.context_order=contiguous"}};
   expect_mesh_parity("llama", "te_blocks",
                      block_sizes(128) + Words{"model.layers=2", "batch.global=2"}, split);
+  expect_mesh_parity(
+      "mixtral", "te_blocks",
+      block_sizes(128) + Words{"model.layers=1", "batch.global=2", "model.moe.experts=4"},
+      {{"parallel.expert=2", memory_of_even_load}});
 }
 
 // A product that is made in parts of rows, while the part before travels, has operands

@@ -31,6 +31,7 @@ struct Outcome {
 struct Way {
   double memory = 0;  // of received rows, of the even load; 0: any number
   nn::Recompute recompute{};
+  bool deferred = false;  // weights' gradients
   int microbatches = 2;
 };
 
@@ -87,7 +88,7 @@ inline Outcome run(const nn::MoeConfig& config, comm::Mesh& mesh, const Split& s
     piece.batch /= mesh.shape().context;
     piece.first = (data * mesh.shape().context + context) * piece.batch;
   }
-  MoeCase c(config, region, axes, DType::f64, S, piece, B, way.recompute);
+  MoeCase c(config, region, axes, DType::f64, S, piece, B, way.recompute, way.deferred);
   change(c);
   for (int m = 0; m < way.microbatches; ++m) {  // the same one: gradients double
     c.forward();
@@ -176,6 +177,23 @@ inline std::vector<Split> splits(int ranks) {
     }
   }
   return all;
+}
+
+// body(split, mesh) for every split of the ranks on which the layer can be.
+template <class Body>
+void for_each_split(const nn::MoeConfig& config, const Body& body) {
+  comm::World& world = test::world();
+  for (const Split& split : splits(world.size())) {
+    if (config.capacity_factor > 0 && split.context_parts && split.shape.context > 1)
+      continue;
+    SCOPED_TRACE(format("data {} context {} tensor {}, experts on {}, {} {}",
+                        split.shape.data, split.shape.context, split.shape.tensor,
+                        comm::name_of(split.expert),
+                        split.context_parts ? "context parts" : "whole sequences",
+                        split.sequence ? "sequence parallel" : ""));
+    comm::Mesh mesh(world, split.shape);
+    body(split, mesh);
+  }
 }
 
 inline nn::MoeConfig full_config() {

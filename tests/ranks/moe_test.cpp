@@ -8,20 +8,11 @@ namespace trireme::test {
 namespace {
 
 void compare(const nn::MoeConfig& config, Change change) {
-  comm::World& world = test::world();
   comm::Mesh alone = comm::Mesh::meta({}, 0);
   const Outcome one = run(config, alone, {}, change);
-  for (const Split& split : splits(world.size())) {
-    if (config.capacity_factor > 0 && split.context_parts && split.shape.context > 1)
-      continue;
-    SCOPED_TRACE(format("data {} context {} tensor {}, experts on {}, {} {}",
-                        split.shape.data, split.shape.context, split.shape.tensor,
-                        comm::name_of(split.expert),
-                        split.context_parts ? "context parts" : "whole sequences",
-                        split.sequence ? "sequence parallel" : ""));
-    comm::Mesh mesh(world, split.shape);
+  for_each_split(config, [&](const Split& split, comm::Mesh& mesh) {
     expect_equal(run(config, mesh, split, change), one);
-  }
+  });
 }
 
 TEST(MoeRanks, Mixtral) {

@@ -63,4 +63,16 @@ check "offloaded bytes" grep -q '"offload_bytes_to_host": [1-9]' "$work/offload/
 check "bytes of offloaded activations" grep -qE '"activation_bytes_to_host": [1-9].*"activation_bytes_to_device": [0-9]' \
   "$work/activations/metrics.jsonl"
 check "no idle share without a pipeline" test -z "$(grep idle_share "$work/data/metrics.jsonl")"
+
+# Experts with memory for an even load, and weights' gradients that are put off: rounds take
+# the memory that was planned with one.
+run 4 train $deck run.directory="$work/rounds" run.steps=4 model.architecture=mixtral \
+  model.moe.experts=8 parallel.pipeline=2 parallel.schedule=zb_h1 parallel.expert=2 \
+  parallel.expert_memory=1.0 parallel.sharding_strategy=ZERO1
+check "rounds: trains" test "$status" = 0
+check "rounds: planned memory" same_memory
+check "rounds in the metrics" grep -qE '"expert_rounds_mean": 1\.[0-9]+, "expert_rounds_max": [2-9]' \
+  "$work/rounds/metrics.jsonl"
+check "rounds in the log" grep -qE 'rounds 1\.[0-9]+, most [2-9]' "$work/out"
+check "no rounds without a bound" test -z "$(grep expert_rounds "$work/data/metrics.jsonl")"
 finish

@@ -83,7 +83,9 @@ cluster_environment() {
   export SLURM_CONF=$cluster/slurm.conf
   export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo
   export PMIX_MCA_gds=hash OMPI_MCA_mpi_yield_when_idle=1
-  export SLURM_PMIX_FENCE=tree  # docs/decisions/slurm-fences.md
+  # docs/decisions/slurm-fences.md
+  export SLURM_PMIX_FENCE=tree
+  export OMPI_MCA_pmix_base_async_modex=1 OMPI_MCA_pmix_base_collect_data=0
   export OMP_NUM_THREADS=1 OMP_PROC_BIND=false OPENBLAS_NUM_THREADS=1
 }
 

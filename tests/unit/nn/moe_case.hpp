@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -46,12 +47,19 @@ struct Piece {
   std::int64_t first = 0, batch = 1, part = 0, parts = 1;
 };
 
+// Counts the contributions that are complete.
+class CountedGradients : public WeightAccess {
+ public:
+  void ready(Param& param) override { ++completed[&param]; }
+  std::map<const Param*, int> completed;
+};
+
 class MoeCase {
  public:
   MoeCase(const nn::MoeConfig& config, const parallel::TensorRegion& region,
           const parallel::ExpertAxes& axes, DType dtype, std::int64_t sequence,
           const Piece& piece, std::int64_t global_batch,
-          const nn::Recompute& recompute = {})
+          const nn::Recompute& recompute = {}, bool deferred = false)
       : config(config),
         moe(config, region, axes, dtype, Device::host()),
         dtype_(dtype),
@@ -59,6 +67,7 @@ class MoeCase {
         piece_(piece),
         global_batch_(global_batch),
         recompute_(recompute),
+        deferred_(deferred),
         region_(region) {
     moe.collect(params);
     for (Param* param : params) bind(*param);
@@ -78,15 +87,25 @@ class MoeCase {
   void forward() {
     saved_->reset();
     Stream stream;
-    nn::Pass pass = make_pass(stream, *saved_, *scratch_);
+    nn::WeightGradients none(in_place_);
+    nn::Pass pass = make_pass(stream, *saved_, *scratch_, none);
     moe.forward(pass, x, {residual, y}, views);
     EXPECT_EQ(scratch_->mark(), 0u);
   }
   void backward() {
     Stream stream;
-    nn::Pass pass = make_pass(stream, *saved_, *scratch_);
-    const ArenaScope scope(*scratch_);
-    kernels::copy(stream, moe.backward(pass, dy, views), dx);
+    in_place_.completed.clear();
+    nn::DeferredGradients later;
+    nn::WeightGradients gradients(in_place_, deferred_ ? &later : nullptr);
+    nn::Pass pass = make_pass(stream, *saved_, *scratch_, gradients);
+    {
+      const ArenaScope scope(*scratch_);
+      kernels::copy(stream, moe.backward(pass, dy, views), dx);
+    }
+    spoil_scratch(stream);
+    later.run(stream, in_place_);
+    for (const Param* param : params)
+      EXPECT_EQ(in_place_.completed[param], 1) << param->name;
   }
 
   // <dy, y> of this rank's rows plus the losses, as a backward() would count them.
@@ -199,10 +218,17 @@ class MoeCase {
     }
     return tensors;
   }
-  nn::Pass make_pass(Stream& stream, Arena& saved, Arena& scratch) {
-    nn::Pass pass{stream,     saved,
-                  scratch,    weight_gradients_,
-                  attention_, {piece_.batch, sequence_ / piece_.parts}};
+  // Nothing in it is read once backward has returned.
+  void spoil_scratch(Stream& stream) {
+    const ArenaScope scope(*scratch_);
+    const auto doubles = static_cast<std::int64_t>(scratch_->capacity() / sizeof(double));
+    kernels::fill(stream, scratch_->take(DType::f64, {doubles}, "nothing"),
+                  std::numeric_limits<double>::quiet_NaN());
+  }
+  nn::Pass make_pass(Stream& stream, Arena& saved, Arena& scratch,
+                     nn::WeightGradients& gradients) {
+    nn::Pass pass{stream,    saved,      scratch,
+                  gradients, attention_, {piece_.batch, sequence_ / piece_.parts}};
     pass.recompute = recompute_;
     const double sequences = static_cast<double>(global_batch_);
     pass.losses.aux_scale = 1 / sequences;
@@ -214,7 +240,9 @@ class MoeCase {
     Stream stream(meta);
     Arena saved(meta, 0, MemoryClass::activations, "saved");
     Arena scratch(meta, 0, MemoryClass::workspace, "scratch");
-    nn::Pass pass = make_pass(stream, saved, scratch);
+    nn::DeferredGradients later;
+    nn::WeightGradients gradients(in_place_, deferred_ ? &later : nullptr);
+    nn::Pass pass = make_pass(stream, saved, scratch, gradients);
     const TensorView rows(nullptr, dtype_, outside({tokens(), config.hidden}), meta);
     nn::Moe::Saved unused;
     moe.forward(pass, rows, {rows, rows}, unused);
@@ -232,11 +260,11 @@ class MoeCase {
   Piece piece_;
   std::int64_t global_batch_;
   nn::Recompute recompute_;
+  bool deferred_;  // weights' gradients are made when backward has returned
   const parallel::TensorRegion& region_;
   std::vector<Buffer> memory_;
   std::unique_ptr<Arena> saved_, scratch_;
-  WeightAccess in_place_;
-  nn::WeightGradients weight_gradients_{in_place_};
+  CountedGradients in_place_;
   parallel::LocalAttention attention_;
 };
 

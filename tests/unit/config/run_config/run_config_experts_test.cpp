@@ -21,14 +21,26 @@ const std::vector<Case> cases = {
     {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
       "parallel.expert=2", "parallel.expert_memory=1.5", "precision.compute=fp8"},
      2,
-     {"parallel.expert_memory = 1.5 cuts rows that precision.compute = \"fp8\" scales "
-      "together: write parallel.expert_memory = 0.0"}},
+     {"parallel.expert_memory = 1.5 cuts rows that precision.recipe = \"auto\" (that is, "
+      "te_current) gives one scale",
+      "parallel.expert_memory = 0.0"}},
     {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
       "parallel.expert=2", "parallel.expert_memory=1.5", "parallel.pipeline=2",
-      "parallel.schedule=zb_h1"},
+      "parallel.schedule=zb_h1", "parallel.sharding_strategy=FULL_SHARD"},
      4,
-     {"parallel.expert_memory = 1.5 with parallel.schedule = \"zb_h1\"",
-      "write parallel.schedule = \"1f1b\" or parallel.expert_memory = 0.0"}},
+     {"parallel.expert_memory = 1.5 with parallel.schedule = \"zb_h1\" adds to weights' "
+      "gradients twice in a microbatch, which parallel.sharding_strategy = "
+      "\"FULL_SHARD\" "
+      "does not have open: write parallel.sharding_strategy = \"ZERO1\" or "
+      "parallel.schedule = \"1f1b\" or parallel.expert_memory = 0.0"}},
+    {{"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=48",
+      "parallel.expert=2", "parallel.expert_memory=1.5", "parallel.pipeline=2",
+      "parallel.schedule=zb_h1", "precision.compute=bf16",
+      "precision.recipe=bf16_no_sum"},
+     4,
+     {"gradients twice in a microbatch, which precision.recipe = \"bf16_no_sum\" does "
+      "not "
+      "have open"}},
     {{"model.moe.experts=8"},
      1,
      {"model.architecture = \"llama\" with model.moe.experts = 8",
