@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "base/split.hpp"
 #include "kernels/gemm/row_terms.hpp"

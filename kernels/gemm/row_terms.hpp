@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #ifdef __AVX512BF16__
 #include <immintrin.h>
 #endif
