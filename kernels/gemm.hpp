@@ -66,10 +66,12 @@ bool tf32();
 void set_gemm_search(bool enabled);
 bool gemm_search();
 
-// Whether products on hosts whose left operand is not transposed give each row of C bits
-// that depend on that row of A and on B alone, from now on, in this process: what a batch
-// of texts needs so that none depends on its neighbours (gemm/row_products.hpp). At first
-// they do not: a product's path, and with it the order of sums, depends on its rows.
+// Whether products whose left operand is not transposed give each row of C bits that
+// depend on that row of A and on B alone, from now on, in this process: what a batch of
+// texts needs so that none depends on its neighbours (gemm/row_products.hpp,
+// cuda/gemm/gemm.hpp). At first they do not: a product's path, and with it the order of
+// sums, depends on its rows. TF32 does not count then, nor does FP8, whose products are
+// others.
 void set_independent_rows(bool enabled);
 bool independent_rows();
 

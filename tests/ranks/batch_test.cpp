@@ -8,6 +8,7 @@
 #include "infer/batch_generator.hpp"
 #include "infer/generator.hpp"
 #include "kernels/gemm.hpp"
+#include "support/transport.hpp"
 #include "support/written_model.hpp"
 
 namespace trireme {
@@ -87,10 +88,10 @@ void check(const model::ModelConfig& config, DType compute = DType::f64) {
   std::map<std::size_t, Generated> first;
   for (const comm::MeshShape& shape : shapes) {
     if (compute != DType::f64 && shape.tensor != world.size()) continue;
-    comm::Mesh mesh(world, shape);
+    comm::Mesh mesh(world, shape, {}, test::test_device(), test::test_transport());
     comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
     const infer::LoadedModel model(config, compute, mesh.group(comm::Axis::tensor),
-                                   config.sequence, reader, Device::host(),
+                                   config.sequence, reader, test::test_device(),
                                    {pipeline.rank(), pipeline.size()});
     const BatchOptions options = options_for(compute);
     const auto together = run(model, pipeline, options, all, numbers);
@@ -125,7 +126,7 @@ void check(const model::ModelConfig& config, DType compute = DType::f64) {
         EXPECT_NEAR(one.probabilities[i].chosen, other.probabilities[i].chosen, 1e-10);
     }
   }
-  // The model's own greedy text, by the generator of one text.
+  // The model's own greedy text, by the generator of one text, on the host.
   if (compute != DType::f64) return;
   comm::Mesh mesh(world, {.tensor = world.size()});
   const infer::LoadedModel model(config, compute, mesh.group(comm::Axis::tensor),
@@ -229,9 +230,10 @@ TEST(Batch, CachesOfCodes) {
   const model::ModelConfig config = tiny(model::Architecture::llama);
   const test::WrittenModel written(config, "trireme-codes");
   const io::CheckpointReader reader(written.directory());
-  comm::Mesh mesh(world, {.tensor = world.size()});
+  comm::Mesh mesh(world, {.tensor = world.size()}, {}, test::test_device(),
+                  test::test_transport());
   const infer::LoadedModel model(config, DType::f32, mesh.group(comm::Axis::tensor),
-                                 config.sequence, reader);
+                                 config.sequence, reader, test::test_device());
   std::vector<Generation> all = some_generations();
   for (Generation& one : all) one.most = 1;
   std::vector<std::size_t> numbers = {0, 1, 2, 3, 4, 5, 6};
