@@ -68,10 +68,8 @@ bool gemm_search();
 
 // Whether products whose left operand is not transposed give each row of C bits that
 // depend on that row of A and on B alone, from now on, in this process: what a batch of
-// texts needs so that none depends on its neighbours (gemm/row_products.hpp,
-// cuda/gemm/gemm.hpp). At first they do not: a product's path, and with it the order of
-// sums, depends on its rows. TF32 does not count then, nor does FP8, whose products are
-// others.
+// texts needs so that none depends on its neighbours. TF32 does not count then. At first
+// they do not: a product's path, and with it the order of sums, depends on its rows.
 void set_independent_rows(bool enabled);
 bool independent_rows();
 

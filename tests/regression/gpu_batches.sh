@@ -23,7 +23,7 @@ texts() { sed 's/,"request.*//; s/,"logprobs.*//' "$1"; }
 for type in fp64 bf16; do
   model=$work/$type
   run 1 train tests/regression/tiny.toml run.directory="$model" run.steps=1 run.device=cpu \
-    model.sequence=96 model.hidden=64 model.heads=2 model.kv_heads=1 batch.global=2 \
+    model.sequence=96 model.head_width=32 batch.global=2 \
     optimizer.schedule.warmup=0 checkpoint.every=1 precision.compute=$type
   check "a model in $type" test "$status" = 0
   batch $type.jsonl 1
@@ -42,12 +42,15 @@ device=cpu
 batch host.jsonl 1
 device=cuda
 check "the host's texts" cmp <(texts "$work/host.jsonl") <(texts "$work/fp64.jsonl")
-batch stages.jsonl 2 --pipeline 2
+TRIREME_EMULATION_DEVICES=2 batch stages.jsonl 2 --pipeline 2
 check "two stages" cmp <(texts "$work/stages.jsonl") <(texts "$work/fp64.jsonl")
-batch tensor.jsonl 2
+TRIREME_EMULATION_DEVICES=2 batch tensor.jsonl 2
 check "two tensor ranks" cmp <(texts "$work/tensor.jsonl") <(texts "$work/fp64.jsonl")
 batch placed.jsonl 1 --device-map auto --max-memory gpu0=1KiB
 check "weights on the host" cmp <(texts "$work/placed.jsonl") <(texts "$work/fp64.jsonl")
+
+TRIREME_EMULATION_DEVICES=4 batch four.jsonl 4
+check "four tensor ranks by NCCL" expect 78 'give --pipeline'
 
 # Codes, which become numbers before each product.
 model=$SOURCE/tests/reference/quantized/nf4_double

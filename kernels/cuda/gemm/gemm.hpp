@@ -12,8 +12,8 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
           const TensorView& bias);
 
 // The same of a left operand that is not transposed, where each row of C depends on that
-// row of A, on B and on the bias alone, to the bit: sums are made in an order that depends
-// on K alone (set_independent_rows).
+// row of A, on B and on the bias alone, to the bit: sums are made in an order that
+// depends on K alone (set_independent_rows).
 void gemm_by_rows(Stream& stream, const TensorView& c, const TensorView& a,
                   const TensorView& b, Transpose transpose_b, Accumulate accumulate,
                   const TensorView& bias);
