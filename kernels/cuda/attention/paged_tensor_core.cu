@@ -52,7 +52,7 @@ struct Merged {
       : sums(shared), rows(shared + warps * pairs * K) {}
 
   __device__ void put(const Softmax<1>& softmax, float factor,
-                      const float (&o)[1][K / 8][4]) {
+                      const float (&o)[1][K / 8][4]) const {
     const int warp = warp_index(), column = lane_index() % 4 * 2;
     for_rows<1>(0, [&](int, int i, int pair) {
       const float sum = quad_sum(softmax.sum[0][i]);
@@ -68,34 +68,88 @@ struct Merged {
       }
     });
   }
+
+  // Eight threads a pair.
+  template <class T>
+  __device__ void finish(const Operands<T>& x, const Task& task) const {
+    for (int i = thread_index() / 8; i < task.count; i += threads / 8) {
+      const auto most_of = [&](int w) { return rows[(w * pairs + i) * 2]; };
+      float most = -std::numeric_limits<float>::infinity(), sum = 0, weights[warps];
+      for (int w = 0; w < warps; ++w) most = fmaxf(most, most_of(w));
+      const float from = isinf(most) ? 0.0f : most;  // a pair may see none of a chunk
+#pragma unroll
+      for (int w = 0; w < warps; ++w) {
+        weights[w] = tiles::power_of_2(most_of(w) - from);
+        sum += weights[w] * rows[(w * pairs + i) * 2 + 1];
+      }
+      x.put(task.row_of(i), task.head_of(i), task.in_chunk, most, sum, thread_index() % 8,
+            8, [&](int c) {
+              float all = 0;
+#pragma unroll
+              for (int w = 0; w < warps; ++w)
+                all += weights[w] * sums[(w * pairs + i) * K + c];
+              return all;
+            });
+    }
+  }
 };
+
+// What a block has in shared memory: its queries, and stages of keys and values.
+template <class T, int K>
+struct Tiles {
+  const Operands<T>& x;
+  const Task& task;
+  T* of_q;   // [pairs][K]
+  T* of_kv;  // [stages][k, v][tile][K]
+
+  __device__ const T* row_in(const Cache& cache, int position) const {
+    if (position < task.begin || position >= task.end) return nullptr;
+    return static_cast<const T*>(cache.data) + task.place(position, x.L) * cache.row +
+           task.kv_head * K;
+  }
+  __device__ T* keys(int stage) const { return of_kv + stage * 2 * tile * K; }
+  // Begins to copy the positions from `at` on, if there are some, and the queries.
+  __device__ void start(int at, int stage) const {
+    if (at >= task.end) return;
+    const Cache caches[2] = {x.keys, x.values};
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      load_scattered<K, tile>(static_cast<const T*>(caches[i].data),
+                              keys(stage) + i * tile * K,
+                              [&](int r) { return row_in(caches[i], at + r); });
+  }
+  __device__ void start_queries() const {
+    load_scattered<K, pairs>(x.q.data, of_q, [&](int pair) -> const T* {
+      if (pair >= task.count) return nullptr;
+      return x.q.at(0, task.row_of(pair), std::int64_t{task.head_of(pair)} * K);
+    });
+  }
+};
+
+// Scores of positions that a pair does not see become minus infinity; the warp's first
+// position is `first`.
+__device__ inline void hide_unseen(const int (&begins)[2], const int (&ends)[2],
+                                   int first, float (&s)[1][2][4]) {
+#pragma unroll
+  for (int n = 0; n < 2; ++n)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int position = first + 8 * n + lane_index() % 4 * 2 + j % 2;
+      if (position < begins[j / 2] || position >= ends[j / 2])
+        s[0][n][j] = -std::numeric_limits<float>::infinity();
+    }
+}
 
 template <class T, int K>
 __global__ void __launch_bounds__(threads) attend_fragments(Operands<T> x) {
   const Task task(x);
   if (task.empty()) return;
-  T* const of_q = dynamic_shared<T>();
-  T* const of_kv = of_q + pairs * K;  // [stages][k, v][tile][K]
-  const auto* const keys = static_cast<const T*>(x.keys.data);
-  const auto* const values = static_cast<const T*>(x.values.data);
-  const int column = task.kv_head * K;
-  const auto start_tile = [&](int at, int stage) {
-    const auto row_in = [&](const T* cache, std::int64_t row, int r) -> const T* {
-      if (at + r < task.begin || at + r >= task.end) return nullptr;
-      return cache + task.place(at + r, x.L) * row + column;
-    };
-    T* const to = of_kv + stage * 2 * tile * K;
-    load_scattered<K, tile>(keys, to, [&](int r) { return row_in(keys, x.keys.row, r); });
-    load_scattered<K, tile>(values, to + tile * K,
-                            [&](int r) { return row_in(values, x.values.row, r); });
-  };
-  load_scattered<K, pairs>(keys, of_q, [&](int pair) -> const T* {
-    if (pair >= task.count) return nullptr;
-    return x.q.at(0, task.row_of(pair), std::int64_t{task.head_of(pair)} * K);
-  });
+  T* const shared = dynamic_shared<T>();
+  const Tiles<T, K> tiles{x, task, shared, shared + pairs * K};
+  tiles.start_queries();
   int at = task.begin / tile * tile;
   for (int i = 0; i + 1 < stages<K>; ++i) {
-    if (at + i * tile < task.end) start_tile(at + i * tile, i);
+    tiles.start(at + i * tile, i);
     cp_async_commit();  // of nothing, if there is no tile: groups are counted
   }
   constexpr float never = -std::numeric_limits<float>::infinity();
@@ -113,46 +167,21 @@ __global__ void __launch_bounds__(threads) attend_fragments(Operands<T> x) {
     cp_async_wait<stages<K> - 2>();
     __syncthreads();  // the tile is there, and all are done with the one before
     constexpr int ahead = stages<K> - 1;
-    if (at + ahead * tile < task.end)
-      start_tile(at + ahead * tile, (stage + ahead) % stages<K>);
+    tiles.start(at + ahead * tile, (stage + ahead) % stages<K>);
     cp_async_commit();
-    const T* const of_k = of_kv + stage * 2 * tile * K + of_warp * K;
+    const T* const of_k = tiles.keys(stage) + of_warp * K;
     float s[1][2][4];
-    multiply_rows<K>(of_q, 0, of_k, s);
-#pragma unroll
-    for (int n = 0; n < 2; ++n)
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int position = at + of_warp + 8 * n + lane_index() % 4 * 2 + j % 2;
-        if (position < begins[j / 2] || position >= ends[j / 2]) s[0][n][j] = never;
-      }
+    multiply_rows<K>(tiles.of_q, 0, of_k, s);
+    hide_unseen(begins, ends, at + of_warp, s);
     softmax.update(static_cast<float>(x.factor), s, o);
     add_weighted<K>(s, of_k + tile * K, o);
   }
   cp_async_wait<0>();
   __syncthreads();  // all are done with the tiles, whose place results take
-  Merged<K> merged(reinterpret_cast<float*>(of_kv));
+  const Merged<K> merged(reinterpret_cast<float*>(tiles.of_kv));
   merged.put(softmax, static_cast<float>(x.factor), o);
   __syncthreads();
-  for (int i = thread_index() / 8; i < task.count; i += threads / 8) {
-    const auto most_of = [&](int w) { return merged.rows[(w * pairs + i) * 2]; };
-    float most = never, sum = 0;
-    for (int w = 0; w < warps; ++w) most = fmaxf(most, most_of(w));
-    float weights[warps];
-#pragma unroll
-    for (int w = 0; w < warps; ++w) {
-      weights[w] = most_of(w) == never ? 0.0f : tiles::power_of_2(most_of(w) - most);
-      sum += weights[w] * merged.rows[(w * pairs + i) * 2 + 1];
-    }
-    x.put(task.row_of(i), task.head_of(i), task.in_chunk, most, sum, thread_index() % 8,
-          8, [&](int c) {
-            float all = 0;
-#pragma unroll
-            for (int w = 0; w < warps; ++w)
-              all += weights[w] * merged.sums[(w * pairs + i) * K + c];
-            return all;
-          });
-  }
+  merged.finish(x, task);
 }
 
 }  // namespace
