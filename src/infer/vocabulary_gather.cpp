@@ -14,9 +14,10 @@ std::int64_t padded_width(const LoadedModel& model) {
                    static_cast<std::int64_t>(model.region().size()));
 }
 
+// Twice as large as is needed: batches grow.
 Buffer landing_of(const Stream& stream, const TensorView& gathered) {
   constexpr auto label = "gathered logits";
-  const Shape bytes = {static_cast<std::int64_t>(gathered.bytes())};
+  const Shape bytes = {2 * static_cast<std::int64_t>(gathered.bytes())};
   return stream.device().is_cuda()
              ? Buffer::pinned(DType::u8, bytes, MemoryClass::workspace, label)
              : Buffer(Device::host(), DType::u8, bytes, MemoryClass::workspace, label);
