@@ -19,12 +19,12 @@ constexpr std::int64_t row_words = 4;
 
 bool is_codes(DType type) { return type == DType::e4m3 || type == DType::u8; }
 
-void check_blocks(const char* kernel, const TensorView& blocks_NLW,
-                  const TensorView& scales_NLG) {
-  require(blocks_NLW.shape().rank() == 3,
-          "{}: blocks of shape {}, but [N, L, W] was expected", kernel,
-          blocks_NLW.shape());
-  require(is_codes(blocks_NLW.dtype()) != scales_NLG.empty(),
+void check_blocks(const char* kernel, const TensorView& blocks_NGLK,
+                  const TensorView& scales_NGL) {
+  require(blocks_NGLK.shape().rank() == 4,
+          "{}: blocks of shape {}, but [N, G, L, K] was expected", kernel,
+          blocks_NGLK.shape());
+  require(is_codes(blocks_NGLK.dtype()) != scales_NGL.empty(),
           "{}: codes have scales, and numbers have none", kernel);
 }
 
@@ -60,21 +60,21 @@ std::vector<std::int32_t> pack_texts(std::span<const PagedText> texts, std::int6
 }
 
 void store_in_blocks(Stream& stream, std::span<const PagedText> texts,
-                     const TensorView& x_TW, const TensorView& blocks_NLW,
-                     const TensorView& scales_NLG, const TensorView& packed) {
+                     const TensorView& x_TW, const TensorView& blocks_NGLK,
+                     const TensorView& scales_NGL, const TensorView& packed) {
   const Checks checks("store_in_blocks", stream);
   checks.matrix({"x", x_TW});
-  check_blocks("store_in_blocks", blocks_NLW, scales_NLG);
-  require(x_TW.dim(1) == blocks_NLW.dim(2),
+  check_blocks("store_in_blocks", blocks_NGLK, scales_NGL);
+  require(x_TW.dim(1) == blocks_NGLK.dim(1) * blocks_NGLK.dim(3),
           "store_in_blocks: rows of {} elements in blocks of {}", x_TW.dim(1),
-          blocks_NLW.dim(2));
+          blocks_NGLK.shape());
   if (stream.device().is_meta()) return;
   check_packed(checks, stream, packed, x_TW.dim(0));
   const ProfileScope scope(family);
-  if (try_on_cuda<cuda::store_in_blocks>(stream, texts, x_TW, blocks_NLW, scales_NLG,
+  if (try_on_cuda<cuda::store_in_blocks>(stream, texts, x_TW, blocks_NGLK, scales_NGL,
                                          packed))
     return;
-  host::store_in_blocks(texts, x_TW, blocks_NLW, scales_NLG);
+  host::store_in_blocks(texts, x_TW, blocks_NGLK, scales_NGL);
 }
 
 void attention_paged(Stream& stream, Arena& scratch, const AttentionShape& shape,
@@ -89,9 +89,9 @@ void attention_paged(Stream& stream, Arena& scratch, const AttentionShape& shape
   checks.tensor({"o", o_THK}, q_THK.dtype(), query);
   checks.tensor({"lse", lse_TH}, accumulator_of(q_THK.dtype()), {T, shape.heads});
   check_blocks("attention_paged", cache.keys, cache.key_scales);
-  require(cache.keys.dim(2) == shape.kv_heads * shape.head_width,
-          "attention_paged: {} heads of {} elements in a cache of rows of {}",
-          shape.kv_heads, shape.head_width, cache.keys.dim(2));
+  require(cache.keys.dim(1) == shape.kv_heads && cache.keys.dim(3) == shape.head_width,
+          "attention_paged: {} heads of {} elements in a cache of blocks of {}",
+          shape.kv_heads, shape.head_width, cache.keys.shape());
   require(shape.dropout.rate == 0, "attention_paged drops nothing");
   check_packed(checks, stream, packed, T);
   const ProfileScope scope(family);

@@ -18,8 +18,8 @@ namespace trireme::kernels {
 // position and head: e4m3 (the largest magnitude becomes 448), or u8 that holds the bits
 // of an int8 (it becomes 127).
 struct PagedCache {
-  TensorView keys{}, values{};              // [N, L, G * K]; no values: they are the keys
-  TensorView key_scales{}, value_scales{};  // f32 [N, L, G], of codes
+  TensorView keys{}, values{};              // [N, G, L, K]; no values: they are the keys
+  TensorView key_scales{}, value_scales{};  // f32 [N, G, L], of codes
   bool values_are_keys() const { return values.empty(); }
 };
 
@@ -39,8 +39,8 @@ std::vector<std::int32_t> pack_texts(std::span<const PagedText> texts, std::int6
 
 // Puts rows x_TW into the blocks of their positions, as codes where there are scales.
 void store_in_blocks(Stream& stream, std::span<const PagedText> texts,
-                     const TensorView& x_TW, const TensorView& blocks_NLW,
-                     const TensorView& scales_NLG, const TensorView& packed = {});
+                     const TensorView& x_TW, const TensorView& blocks_NGLK,
+                     const TensorView& scales_NGL, const TensorView& packed = {});
 
 // o = softmax(scale q k^T) v of each row with the positions up to its own, from
 // shape.first_T on (positions of its text), which lie in the cache. q_THK, o_THK [T, H *

@@ -3,92 +3,38 @@
 #include "kernels/gemm/row_products.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
-#ifdef __AVX512BF16__
-#include <immintrin.h>
-#endif
 
 #include "base/split.hpp"
 #include "kernels/gemm/finish.hpp"
+#include "kernels/gemm/row_panels.hpp"
+#include "kernels/gemm/row_terms.hpp"
 #include "kernels/gemm/workspace.hpp"
 #include "kernels/host/code_numbers.hpp"
 #include "kernels/host/parallel.hpp"
 #include "kernels/host/simd.hpp"
-#include "kernels/host/vector_math.hpp"
 #include "kernels/runtime/runtime.hpp"
 
 namespace trireme::kernels {
 namespace {
 
-// How `step` elements of two rows are read, multiplied and added to a register of sums.
-template <class T>
-struct Terms {
-  using A = Accumulator<T>;
-  using Loaded = simd::Vector<A>;
-  static constexpr std::int64_t step = simd::lanes<A>;
-  [[gnu::always_inline]] static Loaded read(const T* from) {
-    if constexpr (std::is_same_v<T, Float16>) {
-      Loaded all;
-#pragma GCC unroll 16
-      for (int i = 0; i < simd::lanes<A>; ++i) all[i] = load(from[i]);
-      return all;
-    } else {
-      return simd::load_vector(from);
-    }
-  }
-  [[gnu::always_inline]] static Loaded add(Loaded sums, Loaded a, Loaded b) {
-    return sums + a * b;
-  }
-};
-
-#ifdef __AVX512BF16__
-template <>
-struct Terms<BFloat16> {
-  using Loaded = __m512i;
-  static constexpr std::int64_t step = 32;
-  [[gnu::always_inline]] static Loaded read(const BFloat16* from) {
-    return _mm512_loadu_si512(from);
-  }
-  [[gnu::always_inline]] static simd::Vector<float> add(simd::Vector<float> sums,
-                                                        Loaded a, Loaded b) {
-    return std::bit_cast<simd::Vector<float>>(
-        _mm512_dpbf16_ps(std::bit_cast<__m512>(sums), std::bit_cast<__m512bh>(a),
-                         std::bit_cast<__m512bh>(b)));
-  }
-};
-#else
-// Even and odd places apart: a shift and a mask make each of them f32.
-template <>
-struct Terms<BFloat16> {
-  struct Loaded {
-    simd::Vector<float> even, odd;
-  };
-  static constexpr std::int64_t step = 2 * simd::lanes<float>;
-  [[gnu::always_inline]] static Loaded read(const BFloat16* from) {
-    typedef std::uint32_t Words __attribute__((vector_size(simd::register_bytes)));
-    Words words;
-    std::memcpy(&words, from, sizeof words);
-    return {std::bit_cast<simd::Vector<float>>(words << 16),
-            std::bit_cast<simd::Vector<float>>(words & 0xffff0000u)};
-  }
-  [[gnu::always_inline]] static simd::Vector<float> add(simd::Vector<float> sums,
-                                                        Loaded a, Loaded b) {
-    return sums + a.even * b.even + a.odd * b.odd;
-  }
-};
-#endif
-
 constexpr int tile_rows = simd::registers == 32 ? 4 : 2, tile_columns = 4;
-// Columns whose part of B stays in the second cache while the rows pass.
-constexpr std::int64_t block_columns = 32;
 
 template <class T>
 struct RowProduct {
   using A = Accumulator<T>;
+  const RowPanels<T>& panels;  // of the first rows of A
   const T* a;
   const T* b;
   std::int64_t a_stride, b_stride, k;
+
+  std::int64_t whole() const { return k / RowTerms<T>::step * RowTerms<T>::step; }
+
+  // What K has beyond whole registers. One function for all: where it is inlined, a
+  // compiler may round a product before it is added, or not.
+  [[gnu::noinline]] A add_rest(A sum, const T* x, const T* y) const {
+    for (std::int64_t i = whole(); i < k; ++i) sum += load(x[i]) * load(y[i]);
+    return sum;
+  }
 
   // sums[i] of `count` registers = the sum over the lanes of each, in ascending order.
   static void sum_registers(simd::Vector<A>* registers, int count, A* sums) {
@@ -111,27 +57,28 @@ struct RowProduct {
     simd::Vector<A> partial[rows * columns];
 #pragma GCC unroll 16
     for (int i = 0; i < rows * columns; ++i) partial[i] = simd::Vector<A>{};
-    const std::int64_t whole = k / Terms<T>::step * Terms<T>::step;
+    const std::int64_t whole = this->whole();
     const T* left = a + row * a_stride;
     const T* right = b + column * b_stride;
-    for (std::int64_t i = 0; i < whole; i += Terms<T>::step) {
-      typename Terms<T>::Loaded y[columns];
+    for (std::int64_t i = 0; i < whole; i += RowTerms<T>::step) {
+      typename RowTerms<T>::Loaded y[columns];
 #pragma GCC unroll 4
-      for (int j = 0; j < columns; ++j) y[j] = Terms<T>::read(right + j * b_stride + i);
+      for (int j = 0; j < columns; ++j)
+        y[j] = RowTerms<T>::read(right + j * b_stride + i);
 #pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) {
-        const auto x = Terms<T>::read(left + r * a_stride + i);
+        const auto x = RowTerms<T>::read(left + r * a_stride + i);
 #pragma GCC unroll 4
         for (int j = 0; j < columns; ++j)
-          partial[r * columns + j] = Terms<T>::add(partial[r * columns + j], x, y[j]);
+          partial[r * columns + j] = RowTerms<T>::add(partial[r * columns + j], x, y[j]);
       }
     }
     sum_registers(partial, rows * columns, sums);
+    if (whole == k) return;
     for (int r = 0; r < rows; ++r)
       for (int j = 0; j < columns; ++j)
-        for (std::int64_t i = whole; i < k; ++i)
-          sums[r * columns + j] +=
-              load(left[r * a_stride + i]) * load(right[j * b_stride + i]);
+        sums[r * columns + j] =
+            add_rest(sums[r * columns + j], left + r * a_stride, right + j * b_stride);
   }
 
   template <int rows, class Finish>
@@ -151,12 +98,31 @@ struct RowProduct {
     }
   }
 
+  // At most block_columns columns.
+  template <class Finish>
+  void run_panel(std::int64_t panel, std::int64_t begin, std::int64_t end,
+                 const Finish& finish) const {
+    alignas(64) A sums[RowPanels<T>::most_rows * block_columns];
+    panels.multiply(panel, b + begin * b_stride, b_stride, end - begin, sums);
+    const Range rows = panels.rows_of_panel(panel);
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      A* const of_row = sums + (row - rows.begin) * block_columns;
+      for (std::int64_t j = 0; j < end - begin && whole() < k; ++j)
+        of_row[j] = add_rest(of_row[j], a + row * a_stride, b + (begin + j) * b_stride);
+      for (std::int64_t j = 0; j < end - begin; ++j) finish(row, begin + j, of_row[j]);
+    }
+  }
+
   template <class Finish>
   void run(std::int64_t m, std::int64_t begin, std::int64_t end,
            const Finish& finish) const {
     for (std::int64_t at = begin; at < end; at += block_columns) {
       const std::int64_t stop = std::min(at + block_columns, end);
       std::int64_t row = 0;
+      for (std::int64_t panel = 0; panel < panels.panels(); ++panel) {
+        run_panel(panel, at, stop, finish);
+        row = panels.rows_of_panel(panel).end;
+      }
       for (; row + tile_rows <= m; row += tile_rows)
         run_row<tile_rows>(row, at, stop, finish);
       for (; row < m; ++row) run_row<1>(row, at, stop, finish);
@@ -174,6 +140,20 @@ void transpose_rows(const TensorView& b_KN, T* to) {
                  for (std::int64_t n = begin; n < end; ++n)
                    to[n * K + k] = from[k * stride + n];
              });
+}
+
+// The rows of A that are packed, of all threads.
+template <class T>
+RowPanels<T> panels_of(const TensorView& a) {
+  const std::int64_t K = a.dim(1), rows = RowPanels<T>::rows_of(a.dim(0));
+  const auto bytes =
+      static_cast<std::size_t>(RowPanels<T>::elements(rows, K)) * sizeof(T);
+  return {a.data<T>(),
+          a.stride(0),
+          rows,
+          K,
+          bytes > 0 ? static_cast<T*>(workspace(WorkspaceUse::left, bytes)) : nullptr,
+          threads()};
 }
 
 // Columns that are worth a thread.
@@ -195,7 +175,8 @@ void multiply(const TensorView& c, const TensorView& a, const TensorView& b,
     right = turned;
     right_stride = K;
   }
-  const RowProduct<T> product{a.data<T>(), right, a.stride(0), right_stride, K};
+  const auto panels = panels_of<T>(a);
+  const RowProduct<T> product{panels, a.data<T>(), right, a.stride(0), right_stride, K};
   const Finish<T, C> finish(c, accumulate, bias);
   for_ranges(
       "gemm.rows", N, grain(M, K), threads(),
@@ -213,10 +194,11 @@ void multiply_codes(const TensorView& c, const TensorView& a, const CodedMatrix&
   auto* const room = static_cast<T*>(
       workspace(WorkspaceUse::right,
                 static_cast<std::size_t>(parts * block_columns * K) * sizeof(T)));
+  const auto panels = panels_of<T>(a);
   run_chunks("gemm.rows of codes", parts, ChunkBody([&](std::int64_t part) {
                const Range mine = split_range(N, parts, part);
                T* const block = room + part * block_columns * K;
-               const RowProduct<T> product{a.data<T>(), block, a.stride(0), K, K};
+               const RowProduct<T> product{panels, a.data<T>(), block, a.stride(0), K, K};
                for (std::int64_t at = mine.begin; at < mine.end; at += block_columns) {
                  const std::int64_t count = std::min(block_columns, mine.end - at);
                  for (std::int64_t i = 0; i < count; ++i)

@@ -72,18 +72,23 @@ class Worker {
                   heads[static_cast<std::size_t>(h)] * width_);
     }
     const std::int64_t past = task.text->past - task.text->rows.begin;
-    for (std::int64_t at = lowest / tile * tile; at < past + task.end; at += tile) {
+    const Range seen{lowest, past + task.end};
+    for (std::int64_t at = lowest / tile * tile; at < seen.end; at += tile) {
       const std::int64_t begin = std::max(at, lowest),
-                         end = std::min(at + tile, past + task.end);
+                         end = std::min(at + tile, seen.end);
       const std::int64_t place = (begin - at) * stride_;
-      keys.read(task.text->blocks, begin, end, keys_ + place, stride_);
-      if (!same) values.read(task.text->blocks, begin, end, values_ + place, stride_);
+      const typename BlockRows<A>::Next tile_behind{keys, tile, tile, seen};
+      keys.read(task.text->blocks, begin, end,
+                same ? tile_behind : typename BlockRows<A>::Next{values, 0, tile, seen},
+                keys_ + place, stride_);
+      if (!same)
+        values.read(task.text->blocks, begin, end, tile_behind, values_ + place, stride_);
       for (std::int64_t row = task.first; row < task.end; ++row) {
-        const Range seen{std::max(first_of(row), at) - at,
-                         std::min(past + row + 1, at + tile) - at};
-        if (seen.begin >= seen.end) continue;
+        const Range of_row{std::max(first_of(row), at) - at,
+                           std::min(past + row + 1, at + tile) - at};
+        if (of_row.begin >= of_row.end) continue;
         for (std::int64_t h = 0; h < H; ++h)
-          update((row - task.first) * H + h, seen, same ? keys_ : values_);
+          update((row - task.first) * H + h, of_row, same ? keys_ : values_);
       }
     }
     for (std::int64_t row = task.first; row < task.end; ++row)
@@ -209,53 +214,62 @@ std::vector<std::vector<std::int64_t>> heads_of(const AttentionShape& shape) {
   return all;
 }
 
+// The codes of one head's part of a row, and their scale.
+template <class T>
+float encode_part(const T* from, std::int64_t count, DType type, std::byte* to) {
+  float most = 0;
+  for (std::int64_t c = 0; c < count; ++c)
+    most = std::max(most, std::abs(static_cast<float>(load(from[c]))));
+  const float range = type == DType::e4m3 ? 448.0F : 127.0F;
+  const float scale = most > 0 ? most / range : 1.0F;
+  for (std::int64_t c = 0; c < count; ++c) {
+    const float x = static_cast<float>(load(from[c])) / scale;
+    const auto code =
+        type == DType::e4m3
+            ? fp8_encode(x, Fp8Format::e4m3)
+            : static_cast<std::uint8_t>(static_cast<std::int8_t>(std::rint(x)));
+    to[c] = static_cast<std::byte>(code);
+  }
+  return scale;
+}
+
 template <class T>
 void store_rows(std::span<const PagedText> texts, const TensorView& x_TW,
                 const TensorView& blocks, const TensorView& scales) {
-  const std::int64_t L = blocks.dim(1), W = blocks.dim(2);
-  const std::int64_t G = scales.empty() ? 1 : scales.dim(2), K = W / G;
+  const std::int64_t G = blocks.dim(1), L = blocks.dim(2), K = blocks.dim(3);
   const DType type = blocks.dtype();
   auto* const data = static_cast<std::byte*>(blocks.raw());
+  const auto store_row = [&](const T* from, std::int64_t block, std::int64_t position) {
+    for (std::int64_t g = 0; g < G; ++g, from += K) {
+      const std::int64_t place = (block * G + g) * L + position;
+      std::byte* const to = data + static_cast<std::size_t>(place * K) * size_of(type);
+      if (!scales.empty()) {
+        scales.data<float>()[place] = encode_part(from, K, type, to);
+        continue;
+      }
+      visit_floating(type, [&](auto element) {
+        using C = decltype(element);
+        for (std::int64_t c = 0; c < K; ++c)
+          reinterpret_cast<C*>(to)[c] =
+              store<C>(static_cast<Accumulator<C>>(load(from[c])));
+      });
+    }
+  };
   for (const PagedText& text : texts)
     for (std::int64_t row = text.rows.begin; row < text.rows.end; ++row) {
       const std::int64_t position = text.past + row - text.rows.begin;
-      const std::int64_t place = text.blocks[position / L] * L + position % L;
-      const T* from = x_TW.data<T>() + row * x_TW.stride(0);
-      std::byte* to = data + static_cast<std::size_t>(place * W) * size_of(type);
-      if (scales.empty()) {
-        visit_floating(type, [&](auto element) {
-          using C = decltype(element);
-          for (std::int64_t c = 0; c < W; ++c)
-            reinterpret_cast<C*>(to)[c] =
-                store<C>(static_cast<Accumulator<C>>(load(from[c])));
-        });
-        continue;
-      }
-      for (std::int64_t g = 0; g < G; ++g) {
-        float most = 0;
-        for (std::int64_t c = 0; c < K; ++c)
-          most = std::max(most, std::abs(static_cast<float>(load(from[g * K + c]))));
-        const float range = type == DType::e4m3 ? 448.0F : 127.0F;
-        const float scale = most > 0 ? most / range : 1.0F;
-        scales.data<float>()[place * G + g] = scale;
-        for (std::int64_t c = 0; c < K; ++c) {
-          const float x = static_cast<float>(load(from[g * K + c])) / scale;
-          const auto code =
-              type == DType::e4m3
-                  ? fp8_encode(x, Fp8Format::e4m3)
-                  : static_cast<std::uint8_t>(static_cast<std::int8_t>(std::rint(x)));
-          to[g * K + c] = static_cast<std::byte>(code);
-        }
-      }
+      store_row(x_TW.data<T>() + row * x_TW.stride(0), text.blocks[position / L],
+                position % L);
     }
 }
 
 }  // namespace
 
 void store_in_blocks(std::span<const PagedText> texts, const TensorView& x_TW,
-                     const TensorView& blocks_NLW, const TensorView& scales_NLG) {
-  visit_floating(x_TW.dtype(),
-                 [&]<class T>(T) { store_rows<T>(texts, x_TW, blocks_NLW, scales_NLG); });
+                     const TensorView& blocks_NGLK, const TensorView& scales_NGL) {
+  visit_floating(x_TW.dtype(), [&]<class T>(T) {
+    store_rows<T>(texts, x_TW, blocks_NGLK, scales_NGL);
+  });
 }
 
 void attention_paged(Arena& scratch, const AttentionShape& shape,

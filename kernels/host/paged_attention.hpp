@@ -7,7 +7,7 @@
 namespace trireme::kernels::host {
 
 void store_in_blocks(std::span<const PagedText> texts, const TensorView& x_TW,
-                     const TensorView& blocks_NLW, const TensorView& scales_NLG);
+                     const TensorView& blocks_NGLK, const TensorView& scales_NGL);
 
 // On meta it takes what it needs from scratch and does nothing more.
 void attention_paged(Arena& scratch, const AttentionShape& shape,

@@ -72,7 +72,8 @@ BlockCache::BlockCache(const LoadedModel& model, CacheType type, std::int64_t po
     Layer& layer = layers_.emplace_back();
     layer.group = group_of(windows, model.config().window_of(number));
     const std::int64_t N = groups.at(layer.group).blocks;
-    const Shape shape = {N, positions, rows.width}, scales = {N, positions, rows.heads};
+    const Shape shape = {N, rows.heads, positions, rows.width / rows.heads},
+                scales = {N, rows.heads, positions};
     layer.cache.keys = take(type.type, shape, "blocks of keys");
     if (type.codes()) layer.cache.key_scales = take(DType::f32, scales, "scales of keys");
     if (rows.values_are_keys) continue;

@@ -100,6 +100,16 @@ void cut_typical(Candidates& all, double typical_p) {
   all = std::move(kept);
 }
 
+// The first of the largest.
+std::int32_t likeliest_of(std::span<const double> logits) {
+  double most = logits.front();
+#pragma omp simd reduction(max : most)
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    most = logits[i] > most ? logits[i] : most;
+  const auto found = std::find(logits.begin(), logits.end(), most);
+  return found == logits.end() ? 0 : static_cast<std::int32_t>(found - logits.begin());
+}
+
 }  // namespace
 
 std::int32_t Sampler::choose(std::span<const double> logits, std::int64_t position,
@@ -110,10 +120,7 @@ std::int32_t Sampler::choose(std::span<const double> logits, std::int64_t positi
     changed = penalised(logits, config_.repetition_penalty, text);
     logits = changed;
   }
-  if (config_.temperature == 0) {
-    return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) -
-                                     logits.begin());
-  }
+  if (config_.temperature == 0) return likeliest_of(logits);
   Candidates all = candidates_of(logits, config_);
   cut_top_p(all, config_.top_p);
   if (config_.min_p > 0) cut_min_p(all, config_.min_p);

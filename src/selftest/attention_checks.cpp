@@ -176,8 +176,8 @@ void check_paged_attention(Probe& probe, DType dtype) {
     for (std::int64_t i = divide_up(x.T, L); i-- > 0;)
       table.push_back(static_cast<std::int32_t>(i));
     const auto N = static_cast<std::int64_t>(table.size());
-    const Tensor keys = probe.zeros(dtype, {N, L, x.R}),
-                 values = probe.zeros(dtype, {N, L, x.R});
+    const Shape blocks = {N, shape.kv_heads, L, shape.head_width};
+    const Tensor keys = probe.zeros(dtype, blocks), values = probe.zeros(dtype, blocks);
     const kernels::PagedText texts[] = {{{0, x.T}, 0, table.data()}};
     const std::vector<std::int32_t> numbers = kernels::pack_texts(texts, L);
     const Integers packed =

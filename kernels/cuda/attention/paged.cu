@@ -54,14 +54,14 @@ struct Stored {
   float* scales;
   const std::int32_t* packed;
   std::int64_t T_rows;
-  int L, W, G;
+  int G, L, K;
   DType type;
 
-  // The place of a row's position in the cache.
-  __device__ std::int64_t place(std::int64_t row) const {
+  // Where a head's part of a row goes, in rows of K elements.
+  __device__ std::int64_t place(std::int64_t row, int head) const {
     const TextOfRow text = reinterpret_cast<const TextOfRow*>(packed)[row];
     const int position = text.past + static_cast<int>(row) - text.begin;
-    return std::int64_t{packed[text.table + position / L]} * L + position % L;
+    return place_of(packed + text.table, position, head, G, L);
   }
 };
 
@@ -72,25 +72,27 @@ template <class T, bool packs>
 __global__ void __launch_bounds__(store_threads) store_numbers(Stored<T> of) {
   const std::int64_t row = blockIdx.x;
   const T* const from = of.x.at(0, row, 0);
-  const std::int64_t to = of.place(row) * of.W;
+  const int W = of.G * of.K;
+  const auto to = [&](int c) { return of.place(row, c / of.K) * of.K + c % of.K; };
   if constexpr (packs) {
     constexpr int n = pack_elements<T>;
-    for (int c = static_cast<int>(threadIdx.x) * n; c < of.W; c += store_threads * n)
-      store_pack(static_cast<T*>(of.data) + to + c, load_pack(from + c));
+    for (int c = static_cast<int>(threadIdx.x) * n; c < W; c += store_threads * n)
+      store_pack(static_cast<T*>(of.data) + to(c), load_pack(from + c));
   } else {
-    for (int c = static_cast<int>(threadIdx.x); c < of.W; c += store_threads)
-      write_element(of.data, of.type, to + c, widen(from[c]));
+    for (int c = static_cast<int>(threadIdx.x); c < W; c += store_threads)
+      write_element(of.data, of.type, to(c), widen(from[c]));
   }
 }
 
 // A warp for each row and head.
 template <class T>
-__global__ void __launch_bounds__(store_threads) store_codes(Stored<T> of) {
+__global__ void __launch_bounds__(store_threads, 8) store_codes(Stored<T> of) {
   const std::int64_t index =
       (std::int64_t{blockIdx.x} * store_threads + threadIdx.x) / warp_size;
   if (index >= of.T_rows * of.G) return;
-  const std::int64_t row = index / of.G, place = of.place(row);
-  const int g = static_cast<int>(index % of.G), K = of.W / of.G;
+  const std::int64_t row = index / of.G;
+  const int g = static_cast<int>(index % of.G), K = of.K;
+  const std::int64_t place = of.place(row, g);
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   const T* const from = of.x.at(0, row, std::int64_t{g} * K);
   float most = 0;
@@ -98,8 +100,8 @@ __global__ void __launch_bounds__(store_threads) store_codes(Stored<T> of) {
     most = fmaxf(most, fabsf(static_cast<float>(widen(from[c]))));
   most = warp_max(most);
   const float scale = most > 0 ? most / (of.type == DType::e4m3 ? 448.0f : 127.0f) : 1.0f;
-  if (lane == 0) of.scales[place * of.G + g] = scale;
-  auto* const codes = static_cast<unsigned char*>(of.data) + place * of.W + g * K;
+  if (lane == 0) of.scales[place] = scale;
+  auto* const codes = static_cast<unsigned char*>(of.data) + place * K;
   for (int c = lane; c < K; c += warp_size) {
     const float x = static_cast<float>(widen(from[c])) / scale;
     codes[c] = of.type == DType::e4m3
@@ -113,16 +115,13 @@ template <class W>
 struct TileOfCache {
   const Cache& cache;
   const std::int64_t* places;
-  int head, rows;
+  int width, rows;
 
   __device__ W element(int r, int c) const {
     const std::int64_t place = places[r];
     if (place < 0) return 0;
-    const std::int64_t at = place * cache.row + std::int64_t{head} * cache.width + c;
-    const W x = read_element<W>(cache.data, cache.type, at);
-    return cache.scales == nullptr
-               ? x
-               : x * static_cast<W>(cache.scales[place * cache.heads + head]);
+    const W x = read_element<W>(cache.data, cache.type, place * width + c);
+    return cache.scales == nullptr ? x : x * static_cast<W>(cache.scales[place]);
   }
 };
 
@@ -165,15 +164,15 @@ __global__ void __launch_bounds__(tiles::threads, 2) attend_tile(Operands<T> x) 
     const int count = min(tile, task.end - at);
     __syncthreads();  // the last tile's places may still be read
     for (int r = static_cast<int>(threadIdx.x); r < count; r += threads)
-      places[r] = at + r < task.begin ? -1 : task.place(at + r, x.L);
+      places[r] = at + r < task.begin ? -1 : task.place(at + r, x);
     W s[1][per_thread], shrink[1];
     multiply<1>(Queries<T>{x, task, task.count},
-                TileOfCache<W>{x.keys, places, task.kv_head, count}, x.width, buffer, s);
+                TileOfCache<W>{x.keys, places, x.width, count}, x.width, buffer, s);
     rows.template update<true>(static_cast<W>(x.factor), static_cast<W>(x.cap), at, lane,
                                s, shrink);
     tiles::store<1>(s, p);
-    accumulate<1>(p, TileOfCache<W>{x.values, places, task.kv_head, count}, x.width,
-                  shrink, buffer, sums);
+    accumulate<1>(p, TileOfCache<W>{x.values, places, x.width, count}, x.width, shrink,
+                  buffer, sums);
   }
   const W sum = row_sum(rows.sum[0]);
   if (inside)
@@ -207,9 +206,8 @@ __global__ void __launch_bounds__(merge_threads) merge_chunks(Operands<T> x) {
   if (threadIdx.x == 0) *x.lse.at(0, row, head) = most * static_cast<W>(ln_2) + log(sum);
 }
 
-Cache cache_of(const TensorView& blocks, const TensorView& scales, int heads) {
-  return {blocks.raw(), scales.empty() ? nullptr : scales.data<float>(), blocks.stride(1),
-          heads,        static_cast<int>(blocks.dim(2)) / heads,         blocks.dtype()};
+Cache cache_of(const TensorView& blocks, const TensorView& scales) {
+  return {blocks.raw(), scales.empty() ? nullptr : scales.data<float>(), blocks.dtype()};
 }
 
 bool on_tensor_cores(const AttentionShape& shape, const TensorView& q,
@@ -282,28 +280,28 @@ void attend(Stream& stream, const AttentionShape& shape, std::span<const PagedTe
 }  // namespace
 
 void store_in_blocks(Stream& stream, std::span<const PagedText> /*texts*/,
-                     const TensorView& x_TW, const TensorView& blocks_NLW,
-                     const TensorView& scales_NLG, const TensorView& packed) {
+                     const TensorView& x_TW, const TensorView& blocks_NGLK,
+                     const TensorView& scales_NGL, const TensorView& packed) {
   if (x_TW.elements() == 0) return;
   visit_floating(x_TW.dtype(), [&]<class H>(H) {
     using T = DeviceType<H>;
     Stored<T> of{{elements_of<H>(x_TW), x_TW.stride(0)},
-                 blocks_NLW.raw(),
-                 scales_NLG.empty() ? nullptr : scales_NLG.data<float>(),
+                 blocks_NGLK.raw(),
+                 scales_NGL.empty() ? nullptr : scales_NGL.data<float>(),
                  packed.data<std::int32_t>(),
                  x_TW.dim(0),
-                 static_cast<int>(blocks_NLW.dim(1)),
-                 static_cast<int>(blocks_NLW.dim(2)),
-                 scales_NLG.empty() ? 1 : static_cast<int>(scales_NLG.dim(2)),
-                 blocks_NLW.dtype()};
-    if (!scales_NLG.empty()) {
+                 static_cast<int>(blocks_NGLK.dim(1)),
+                 static_cast<int>(blocks_NGLK.dim(2)),
+                 static_cast<int>(blocks_NGLK.dim(3)),
+                 blocks_NGLK.dtype()};
+    if (!scales_NGL.empty()) {
       const std::int64_t threads = of.T_rows * of.G * warp_size;
       return launch(stream,
                     Grid{{extent(divide_up(threads, store_threads))}, {store_threads}},
                     store_codes<T>, of);
     }
     const bool packs =
-        blocks_NLW.dtype() == x_TW.dtype() && is_packed(x_TW) && is_packed(blocks_NLW);
+        blocks_NGLK.dtype() == x_TW.dtype() && is_packed(x_TW) && is_packed(blocks_NGLK);
     launch(stream, Grid{{extent(of.T_rows)}, {store_threads}},
            packs ? store_numbers<T, true> : store_numbers<T, false>, of);
   });
@@ -345,15 +343,14 @@ void attention_paged(Stream& stream, const AttentionShape& shape,
     x.q = {elements_of<T>(q_THK), q_THK.stride(0), 0};
     x.o = {elements_of<T>(o_THK), o_THK.stride(0), 0};
     x.lse = {elements_of<A>(lse_TH), lse_TH.stride(0), 0};
-    x.keys = cache_of(cache.keys, cache.key_scales, static_cast<int>(G));
-    x.values =
-        same ? x.keys : cache_of(cache.values, cache.value_scales, static_cast<int>(G));
+    x.keys = cache_of(cache.keys, cache.key_scales);
+    x.values = same ? x.keys : cache_of(cache.values, cache.value_scales);
     x.packed = packed.data<std::int32_t>();
     x.first = shape.first_T.empty() ? nullptr : shape.first_T.data<std::int32_t>();
     x.width = static_cast<int>(shape.head_width);
     x.heads = static_cast<int>(shape.heads);
     x.kv_heads = static_cast<int>(G);
-    x.L = static_cast<int>(cache.keys.dim(1));
+    x.L = static_cast<int>(cache.keys.dim(2));
     x.factor = shape.scale * log2_e;
     x.cap = shape.cap * log2_e;
     std::copy_n(first_head, G + 1, x.first_head);

@@ -19,14 +19,18 @@ struct alignas(16) TextOfRow {
   std::int32_t begin, end, past, table;
 };
 
-// Elements of one head in blocks of positions: numbers, or codes and their scales.
+// Rows of K elements of a head, a position each: numbers, or codes and their scales.
 struct Cache {
   const void* data;
   const float* scales;
-  std::int64_t row;  // elements of a position
-  int heads, width;  // of scales; of a head
   DType type;
 };
+
+// The row of a position and a head in a cache of G heads and blocks of L positions.
+__device__ inline std::int64_t place_of(const std::int32_t* blocks, int position,
+                                        int head, int G, int L) {
+  return (std::int64_t{blocks[position / L]} * G + head) * L + position % L;
+}
 
 // Legend as in kernels/paged_attention.hpp; L positions of a block.
 template <class T>
@@ -109,9 +113,9 @@ struct Task {
   __device__ bool empty() const { return count == 0; }
   __device__ int row_of(int pair) const { return row + pair / heads; }
   __device__ int head_of(int pair) const { return head + pair % heads; }
-  // Where a position lies, counted in positions of the cache.
-  __device__ std::int64_t place(int position, int L) const {
-    return std::int64_t{blocks[position / L]} * L + position % L;
+  template <class T>
+  __device__ std::int64_t place(int position, const Operands<T>& x) const {
+    return place_of(blocks, position, kv_head, x.kv_heads, x.L);
   }
 };
 

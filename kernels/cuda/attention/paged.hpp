@@ -8,8 +8,8 @@ namespace trireme::kernels::cuda {
 
 // As kernels::store_in_blocks(), of packed texts.
 void store_in_blocks(Stream& stream, std::span<const PagedText> texts,
-                     const TensorView& x_TW, const TensorView& blocks_NLW,
-                     const TensorView& scales_NLG, const TensorView& packed);
+                     const TensorView& x_TW, const TensorView& blocks_NGLK,
+                     const TensorView& scales_NGL, const TensorView& packed);
 
 // As kernels::attention_paged(), of packed texts. Has up to 64 MiB of the workspace, or
 // what 16 rows need.

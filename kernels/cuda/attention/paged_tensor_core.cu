@@ -104,8 +104,7 @@ struct Tiles {
 
   __device__ const T* row_in(const Cache& cache, int position) const {
     if (position < task.begin || position >= task.end) return nullptr;
-    return static_cast<const T*>(cache.data) + task.place(position, x.L) * cache.row +
-           task.kv_head * K;
+    return static_cast<const T*>(cache.data) + task.place(position, x) * K;
   }
   __device__ T* keys(int stage) const { return of_kv + stage * 2 * tile * K; }
   // Begins to copy the positions from `at` on, if there are some, and the queries.

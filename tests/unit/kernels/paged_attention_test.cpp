@@ -73,10 +73,10 @@ class Paged {
     const auto make = [&](DType t, const Shape& shape) {
       return Buffer(test::test_device(), t, shape, MemoryClass::data, "test");
     };
-    const Buffer keys = make(type, {blocks, of_.L, W}),
-                 values = make(type, {blocks, of_.L, W}),
-                 key_scales = make(DType::f32, {blocks, of_.L, of_.G}),
-                 value_scales = make(DType::f32, {blocks, of_.L, of_.G});
+    const Shape shape_NGLK = {blocks, of_.G, of_.L, of_.K};
+    const Buffer keys = make(type, shape_NGLK), values = make(type, shape_NGLK),
+                 key_scales = make(DType::f32, {blocks, of_.G, of_.L}),
+                 value_scales = make(DType::f32, {blocks, of_.G, of_.L});
     PagedCache cache{keys.view(), of_.latent ? TensorView{} : values.view()};
     if (codes) {
       cache.key_scales = key_scales.view();
@@ -248,8 +248,8 @@ TEST(PagedAttention, RefusesWhatDoesNotFit) {
   const Device device = test::test_device();
   Stream stream(device);
   const Buffer x(device, DType::f32, {2, 4}, MemoryClass::data, "test"),
-      blocks(device, DType::f32, {2, 2, 6}, MemoryClass::data, "test"),
-      codes(device, DType::u8, {2, 2, 4}, MemoryClass::data, "test");
+      blocks(device, DType::f32, {2, 2, 2, 3}, MemoryClass::data, "test"),
+      codes(device, DType::u8, {2, 2, 2, 2}, MemoryClass::data, "test");
   EXPECT_THROW(store_in_blocks(stream, {}, x.view(), blocks.view(), {}), Error);
   EXPECT_THROW(store_in_blocks(stream, {}, x.view(), codes.view(), {}), Error);
 }

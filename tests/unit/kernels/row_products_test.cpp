@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -36,6 +37,24 @@ double element(const TensorView& x, std::int64_t row, std::int64_t column) {
   });
 }
 
+// The last rows of a product, made alone, are the same to the bit.
+void check_alone(const TensorView& c, const TensorView& a, const TensorView& b,
+                 Transpose transpose_b, Accumulate accumulate, const TensorView& bias_N) {
+  const std::int64_t M = c.dim(0), N = c.dim(1);
+  for (const std::int64_t first : {M - 1, M / 2, M - std::min<std::int64_t>(M, 20)}) {
+    const std::int64_t rows = M - first;
+    const Buffer alone = matrix(c.dtype(), M, N, 4);
+    gemm_by_rows(alone.view().rows(first, rows), a.rows(first, rows), b, transpose_b,
+                 accumulate, bias_N);
+    const auto row_bytes = static_cast<std::size_t>(N) * size_of(c.dtype());
+    const auto* one = static_cast<const std::byte*>(alone.view().raw());
+    const auto* other = static_cast<const std::byte*>(c.raw());
+    const auto at = static_cast<std::size_t>(first) * row_bytes;
+    EXPECT_EQ(
+        std::memcmp(one + at, other + at, static_cast<std::size_t>(rows) * row_bytes), 0);
+  }
+}
+
 // Rounding of K products of order 1, summed in 16 lanes: below 4 eps sqrt(K) of f32
 // (f64), and of the result's type once.
 void check(DType type, DType result, std::int64_t M, std::int64_t N, std::int64_t K,
@@ -62,29 +81,33 @@ void check(DType type, DType result, std::int64_t M, std::int64_t N, std::int64_
                       rounded * std::abs(exact))
           << M << " x " << N << " x " << K << " at " << i << ", " << j;
     }
-  // The last rows alone.
-  for (const std::int64_t first : {M - 1, M / 2}) {
-    const std::int64_t rows = M - first;
-    const Buffer alone = matrix(result, M, N, 4);
-    gemm_by_rows(alone.view().rows(first, rows), a.view().rows(first, rows), b.view(),
-                 transpose_b, accumulate, bias_N);
-    const auto row_bytes = static_cast<std::size_t>(N) * size_of(result);
-    const auto* one = static_cast<const std::byte*>(alone.view().raw());
-    const auto* other = static_cast<const std::byte*>(c.view().raw());
-    const auto at = static_cast<std::size_t>(first) * row_bytes;
-    EXPECT_EQ(
-        std::memcmp(one + at, other + at, static_cast<std::size_t>(rows) * row_bytes), 0);
-  }
+  check_alone(c.view(), a.view(), b.view(), transpose_b, accumulate, bias_N);
 }
 
+// Rows in panels of every height, and beside them.
 TEST(RowProducts, AreProducts) {
   for (const DType type : {DType::f64, DType::f32, DType::bf16, DType::f16})
     for (const DType result : {type, accumulator_of(type)})
-      for (const auto [M, N, K] :
-           {std::array<std::int64_t, 3>{1, 1, 1}, {2, 7, 33}, {5, 37, 130}, {19, 65, 64}})
+      for (const auto [M, N, K] : {std::array<std::int64_t, 3>{1, 1, 1},
+                                   {2, 7, 33},
+                                   {5, 37, 130},
+                                   {19, 65, 64},
+                                   {31, 50, 66},
+                                   {45, 3, 97},
+                                   {83, 53, 70}})
         for (const Transpose transpose : {no, yes})
           for (const bool biased : {false, true})
             check(type, result, M, N, K, transpose, biased);
+}
+
+// So many elements that parts of K are summed in turn.
+TEST(RowProducts, OfLongRowsAreIndependent) {
+  for (const DType type : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    const Buffer a = matrix(type, 70, 2100, 1), b = matrix(type, 50, 2100, 2),
+                 c = matrix(type, 70, 50, 3);
+    gemm_by_rows(c.view(), a.view(), b.view(), yes, Accumulate::no, {});
+    check_alone(c.view(), a.view(), b.view(), yes, Accumulate::no, {});
+  }
 }
 
 TEST(RowProducts, AreChosenOnRequest) {

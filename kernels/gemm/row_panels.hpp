@@ -1,0 +1,187 @@
+// Rows of A side by side in registers: dot products of many rows, to the bit as of one.
+// SPDX-License-Identifier: Apache-2.0
+// One row by one column is summed in lanes, a word of K in each, and then over the lanes.
+// Here a register holds one lane of as many rows as it has lanes: the rows are packed by
+// lane, and a word of the column is spread over a register. Sums of lanes are added up in
+// the same order. No sum has to be taken apart, and the column is read where it lies.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "base/split.hpp"
+#include "kernels/gemm/row_terms.hpp"
+#include "kernels/host/parallel.hpp"
+#include "kernels/host/simd.hpp"
+
+namespace trireme::kernels {
+
+// Columns whose part of B stays in the second cache while the rows pass.
+inline constexpr std::int64_t block_columns = 48;
+
+template <class T>
+class RowPanels {
+  using A = Accumulator<T>;
+  using Terms = RowTerms<T>;
+  using Vector = simd::Vector<A>;
+  static constexpr int lanes = simd::lanes<A>;
+  static constexpr int most_vectors = simd::registers == 32 ? 4 : 2;
+  // Registers' worth of K whose columns stay in the first cache through all lanes.
+  static constexpr std::int64_t most_steps = 32;
+  // Columns of a tile, whose sums stay in registers.
+  static constexpr int columns_of(int vectors) {
+    for (const int columns : {8, 6})
+      if (vectors * columns + (vectors + 1) * Terms::registers <= simd::registers)
+        return columns;
+    return 4;
+  }
+  static_assert(block_columns % 8 == 0 && block_columns % 6 == 0);
+
+ public:
+  static constexpr std::int64_t most_rows = most_vectors * lanes;
+  // Of M rows, those that are worth a register: others are taken row by row.
+  static std::int64_t rows_of(std::int64_t M) {
+    const std::int64_t left = M % lanes;
+    return std::is_same_v<T, Float16> ? 0 : 2 * left > lanes ? M : M - left;
+  }
+  static std::int64_t elements(std::int64_t rows, std::int64_t K) {
+    return divide_up(rows, lanes) * lanes * (K / Terms::step * Terms::step);
+  }
+
+  // Packs the first `rows` rows of `a` into `to`, which has room for elements().
+  RowPanels(const T* a, std::int64_t stride, std::int64_t rows, std::int64_t K, T* to,
+            int threads)
+      : packed_(to), rows_(rows), steps_(K / Terms::step) {
+    const std::int64_t vectors = divide_up(rows, lanes);
+    panels_ = divide_up(vectors, most_vectors);
+    for_ranges("gemm.pack", vectors, std::max<std::int64_t>(1, (1 << 14) / (K * lanes)),
+               threads, [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t v = begin; v < end; ++v) pack(a, stride, v);
+               });
+  }
+
+  std::int64_t panels() const { return panels_; }
+  Range rows_of_panel(std::int64_t panel) const {
+    const Range vectors = vectors_of(panel);
+    return {vectors.begin * lanes, std::min(vectors.end * lanes, rows_)};
+  }
+
+  // sums[row][column] of the rows of a panel, block_columns apart, by `count` columns at
+  // b, at most block_columns of them; what K has beyond whole registers is left out.
+  void multiply(std::int64_t panel, const T* b, std::int64_t b_stride, std::int64_t count,
+                A* sums) const {
+    const Range vectors = vectors_of(panel);
+    const T* from = packed_ + vectors.begin * steps_ * lanes * Terms::step;
+    switch (vectors.count()) {
+      case 1: return multiply<1>(from, b, b_stride, count, sums);
+      case 2: return multiply<2>(from, b, b_stride, count, sums);
+      case 3: return multiply<std::min(3, most_vectors)>(from, b, b_stride, count, sums);
+      default: return multiply<most_vectors>(from, b, b_stride, count, sums);
+    }
+  }
+
+ private:
+  Range vectors_of(std::int64_t panel) const {
+    return split_range(divide_up(rows_, lanes), panels_, panel);
+  }
+
+  // Of panel after panel: lane by lane of K, step by step, the words of all its rows.
+  void pack(const T* a, std::int64_t stride, std::int64_t vector) {
+    std::int64_t panel = 0;
+    while (vectors_of(panel).end <= vector) ++panel;
+    const Range vectors = vectors_of(panel);
+    T* const to =
+        packed_ + (vectors.begin * steps_ * lanes + vector - vectors.begin) * Terms::step;
+    for (std::int64_t s = 0; s < steps_; ++s) {
+      Vector words[lanes];
+#pragma GCC unroll 16
+      for (int i = 0; i < lanes; ++i) {
+        words[i] = Vector{};
+        if (const std::int64_t row = vector * lanes + i; row < rows_)
+          std::memcpy(&words[i], a + row * stride + s * Terms::step, sizeof(Vector));
+      }
+      simd::exchange_all<A>(words);
+#pragma GCC unroll 16
+      for (int lane = 0; lane < lanes; ++lane)
+        simd::store_vector(reinterpret_cast<A*>(to + (lane * steps_ + s) *
+                                                         vectors.count() * Terms::step),
+                           words[lane]);
+    }
+  }
+
+  template <int vectors>
+  void multiply(const T* from, const T* b, std::int64_t b_stride, std::int64_t count,
+                A* sums) const {
+    constexpr int columns = columns_of(vectors), width = vectors * lanes;
+    alignas(64) A by_column[block_columns * width];
+    const std::int64_t whole = divide_up(count, lanes) * lanes;
+    std::fill(by_column + count * width, by_column + whole * width, A(0));
+    for (std::int64_t column = 0; column < count; column += columns) {
+      std::array<const T*, columns> b_c;
+      for (int c = 0; c < columns; ++c)
+        b_c[static_cast<std::size_t>(c)] =
+            b + std::min<std::int64_t>(column + c, count - 1) * b_stride;
+      multiply_tile<vectors, columns>(from, b_c, b + (column + columns) * b_stride,
+                                      b_stride, by_column + column * width);
+    }
+    simd::transpose<A>(whole, width, A(1), by_column, width, sums, block_columns);
+  }
+
+  // Sums of lanes come and go where K has more steps than stay in a cache. Meanwhile the
+  // columns behind these are fetched, a part with each lane: they mostly come from
+  // memory.
+  template <int vectors, int columns>
+  [[gnu::noinline]] void multiply_tile(const T* from,
+                                       const std::array<const T*, columns>& b,
+                                       const T* behind, std::int64_t b_stride,
+                                       A* to) const {
+    constexpr std::int64_t per_word = Terms::step / lanes;
+    Vector kept[lanes][columns * vectors];
+    const std::int64_t parts = std::max<std::int64_t>(1, divide_up(steps_, most_steps));
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const Range steps = split_range(steps_, parts, part);
+      for (int lane = 0; lane < lanes; ++lane) {
+        const Range fetched = split_range(steps.count(), lanes, lane);
+        for (int c = 0; c < columns; ++c)
+          for (std::int64_t s = fetched.begin; s < fetched.end; ++s)
+            __builtin_prefetch(behind + c * b_stride + (steps.begin + s) * Terms::step);
+        Vector sums[columns * vectors];
+#pragma GCC unroll 32
+        for (int i = 0; i < columns * vectors; ++i)
+          sums[i] = part > 0 ? kept[lane][i] : Vector{};
+        const T* x = from + (lane * steps_ + steps.begin) * vectors * Terms::step;
+        for (std::int64_t s = steps.begin; s < steps.end; ++s) {
+          typename Terms::Loaded rows[vectors];
+#pragma GCC unroll 4
+          for (int v = 0; v < vectors; ++v) rows[v] = Terms::read(x + v * Terms::step);
+          x += vectors * Terms::step;
+#pragma GCC unroll 8
+          for (int c = 0; c < columns; ++c) {
+            const auto y = Terms::spread(b[static_cast<std::size_t>(c)] +
+                                         lane * per_word + s * Terms::step);
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; ++v)
+              sums[c * vectors + v] = Terms::add(sums[c * vectors + v], rows[v], y);
+          }
+        }
+        const bool last = part + 1 == parts;
+#pragma GCC unroll 32
+        for (int i = 0; i < columns * vectors; ++i) {
+          if (!last)
+            kept[lane][i] = sums[i];
+          else if (lane == 0)
+            simd::store_vector(to + i * lanes, sums[i]);
+          else
+            simd::store_vector<A>(to + i * lanes,
+                                  simd::load_vector(to + i * lanes) + sums[i]);
+        }
+      }
+    }
+  }
+
+  T* packed_;
+  std::int64_t rows_, steps_, panels_ = 0;
+};
+
+}  // namespace trireme::kernels
