@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(store_threads) store_numbers(Stored<T> of) {
 
 // A warp for each row and head.
 template <class T>
-__global__ void __launch_bounds__(store_threads) store_codes(Stored<T> of) {
+__global__ void __launch_bounds__(store_threads, 8) store_codes(Stored<T> of) {
   const std::int64_t index =
       (std::int64_t{blockIdx.x} * store_threads + threadIdx.x) / warp_size;
   if (index >= of.T_rows * of.G) return;
