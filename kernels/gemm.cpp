@@ -59,6 +59,10 @@ void gemm_on_gpu(Stream& stream, const TensorView& c, const TensorView& a,
     if (accumulate == Accumulate::no) try_on_cuda<cuda::fill_rows>(stream, bias, c);
     return;
   }
+  if (independent_rows() && transpose_a == Transpose::no) {
+    try_on_cuda<cuda::gemm_by_rows>(stream, c, a, b, transpose_b, accumulate, bias);
+    return;
+  }
   try_on_cuda<cuda::gemm>(stream, c, a, transpose_a, b, transpose_b, accumulate, bias);
 }
 

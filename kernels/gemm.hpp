@@ -66,9 +66,9 @@ bool tf32();
 void set_gemm_search(bool enabled);
 bool gemm_search();
 
-// Whether products on hosts whose left operand is not transposed give each row of C bits
-// that depend on that row of A and on B alone, from now on, in this process: what a batch
-// of texts needs so that none depends on its neighbours (gemm/row_products.hpp). At first
+// Whether products whose left operand is not transposed give each row of C bits that
+// depend on that row of A and on B alone, from now on, in this process: what a batch of
+// texts needs so that none depends on its neighbours. TF32 does not count then. At first
 // they do not: a product's path, and with it the order of sums, depends on its rows.
 void set_independent_rows(bool enabled);
 bool independent_rows();

@@ -56,9 +56,11 @@ void multiply_boxes(const WeightCodes& w, const Range& rows, const TensorView& c
   });
 }
 
-// Whether a GPU reads the codes of these rows of W.
+// Whether a GPU reads the codes of these rows of W: not where rows are to be independent,
+// for few rows are summed in another order than many.
 bool reads_on_gpu(const TensorView& a, const WeightCodes& w, const Range& rows) {
-  bool reads = a.dim(0) <= cuda::most_code_rows && a.dtype() != DType::f64;
+  bool reads =
+      !independent_rows() && a.dim(0) <= cuda::most_code_rows && a.dtype() != DType::f64;
   for_boxes(w, rows, [&](const PlacedCodes& box, std::int64_t) {
     reads = reads && cuda::reads_code_rows(box.codes.matrix);
   });

@@ -15,11 +15,13 @@ namespace {
 
 ProfileFamily family("gemm, fused");
 
-// Whether a GPU did the whole at once. A product of no elements is not asked for.
+// Whether a GPU did the whole at once. A product of no elements is not asked for, nor is
+// one of independent rows, which a library does not promise.
 bool at_once(Stream& stream, const TensorView& c, const TensorView& a,
              Transpose transpose_a, const TensorView& b, Transpose transpose_b,
              Accumulate accumulate, const cuda::GemmEpilogue& epilogue) {
   if (!stream.device().is_cuda()) return false;
+  if (independent_rows() && transpose_a == Transpose::no) return false;
   if (c.elements() == 0 || a.elements() == 0 || b.elements() == 0) return false;
   const ProfileScope scope(family);
   if (!try_on_cuda<cuda::gemm_with>(stream, c, a, transpose_a, b, transpose_b, accumulate,

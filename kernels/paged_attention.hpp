@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "kernels/attention.hpp"
 
@@ -31,20 +32,25 @@ struct PagedText {
   const std::int32_t* blocks = nullptr;
 };
 
+// What a GPU reads of the texts, whose rows follow one another from 0 on, once it lies
+// there: the numbers of each row's text, then the tables of blocks of L positions. The
+// calls below take it as `packed`, and hosts need none.
+std::vector<std::int32_t> pack_texts(std::span<const PagedText> texts, std::int64_t L);
+
 // Puts rows x_TW into the blocks of their positions, as codes where there are scales.
 void store_in_blocks(Stream& stream, std::span<const PagedText> texts,
                      const TensorView& x_TW, const TensorView& blocks_NGLK,
-                     const TensorView& scales_NGL);
+                     const TensorView& scales_NGL, const TensorView& packed = {});
 
 // o = softmax(scale q k^T) v of each row with the positions up to its own, from
 // shape.first_T on (positions of its text), which lie in the cache. q_THK, o_THK [T, H *
 // K] and lse_TH as for attention(); shape.batch * shape.sequence = T; no dropout. A row's
 // bits depend on its query, the cache and its position alone: neither on other rows, nor
-// on how a text was cut, nor on L. scratch as for attention(). Hosts only: throws
-// Error(resources) on a GPU.
+// on how a text was cut, nor on L. scratch as for attention(). On a GPU query heads that
+// share a head of keys are neighbours.
 void attention_paged(Stream& stream, Arena& scratch, const AttentionShape& shape,
                      std::span<const PagedText> texts, const TensorView& q_THK,
                      const PagedCache& cache, const TensorView& o_THK,
-                     const TensorView& lse_TH);
+                     const TensorView& lse_TH, const TensorView& packed = {});
 
 }  // namespace trireme::kernels

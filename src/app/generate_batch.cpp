@@ -115,6 +115,14 @@ std::int64_t longest_text(const std::vector<infer::Generation>& generations) {
   return longest;
 }
 
+void require_same_sums(comm::Transport transport, int tensor) {
+  require(transport != comm::Transport::nccl || tensor <= 2, Status::resources,
+          "--prompts on {} tensor ranks by NCCL, which adds up more than two in an order "
+          "that depends on where a number stands, so that texts would depend on their "
+          "neighbours: give --pipeline, so that at most 2 ranks share a stage",
+          tensor);
+}
+
 }  // namespace
 
 comm::MeshShape inference_mesh(const comm::World& world, const Arguments& arguments,
@@ -172,6 +180,7 @@ int generate_batch(comm::World& world, const Arguments& arguments,
   if (before > 0) log::info("going on behind {} finished texts", before);
   const kernels::Runtime runtime(0, world.ranks_on_node());
   const launch::ComputeDevice on = device_of(world, arguments);
+  require_same_sums(on.transport, shape.tensor);
   comm::Mesh mesh(world, shape, {}, on.device, on.transport);
   comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
   const ModelUse use{config.model.sequence,

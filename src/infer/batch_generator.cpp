@@ -9,7 +9,7 @@
 #include "base/log.hpp"
 #include "infer/cache_plan.hpp"
 #include "infer/vocabulary_gather.hpp"
-#include "kernels/elementwise.hpp"
+#include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
 
 namespace trireme::infer {
@@ -57,10 +57,8 @@ BatchGenerator::BatchGenerator(const LoadedModel& model, comm::Group& pipeline,
       width_(result_width(generations)),
       chain_(model, pipeline, options.step_tokens, model.part().stages),
       no_gradients_(in_place_),
-      ids_(model.device(), DType::i32, {2 * options.step_tokens}, MemoryClass::data,
+      ids_(model.device(), DType::i32, {3 * options.step_tokens}, MemoryClass::data,
            "token ids") {
-  require(!model.device().is_cuda(), Status::resources,
-          "batches run on hosts only in this version: choose --device cpu");
   plan_cache(pipeline);
   plan_memory();
 }
@@ -130,9 +128,7 @@ std::int64_t BatchGenerator::samples(const InFlight& step) const {
 }
 
 void BatchGenerator::upload(Stream& stream, const InFlight& step) {
-  const auto tokens = ids_.view().rows(0, options_.step_tokens).span<std::int32_t>();
-  const auto positions =
-      ids_.view().rows(options_.step_tokens, options_.step_tokens).span<std::int32_t>();
+  std::vector<std::int32_t> tokens, positions, sampled;
   std::vector<TextPiece> pieces;
   std::int64_t row = 0;
   for (const Lane::Piece& piece : step.pieces) {
@@ -144,24 +140,28 @@ void BatchGenerator::upload(Stream& stream, const InFlight& step) {
     for (const auto& blocks : text.blocks) here.blocks.push_back(blocks.data());
     for (std::int64_t i = 0; i < piece.count; ++i, ++row) {
       const std::int64_t position = text.done + i;
-      tokens[static_cast<std::size_t>(row)] =
-          text.tokens[static_cast<std::size_t>(position)];
-      positions[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(position);
+      tokens.push_back(text.tokens[static_cast<std::size_t>(position)]);
+      positions.push_back(static_cast<std::int32_t>(position));
     }
+    if (piece.samples) sampled.push_back(static_cast<std::int32_t>(row - 1));
+  }
+  std::int64_t to = 0;
+  for (auto* const ids : {&tokens, &positions, &sampled}) {
+    const auto count = static_cast<std::int64_t>(ids->size());
+    copy_bytes(stream, TensorView(ids->data(), DType::i32, {count}),
+               ids_.view().rows(to, count));
+    to += options_.step_tokens;
   }
   attention_->begin(stream, std::move(pieces));
 }
 
 TensorView BatchGenerator::sampled_rows(nn::Pass& pass, const InFlight& step,
                                         const TensorView& x_TD) {
+  const std::int64_t R = samples(step);
   const TensorView rows_RD =
-      scratch_->take(x_TD.dtype(), {samples(step), x_TD.dim(1)}, "sampled rows");
-  std::int64_t row = 0, next = 0;
-  for (const Lane::Piece& piece : step.pieces) {
-    row += piece.count;
-    if (piece.samples)
-      kernels::copy(pass.stream, x_TD.rows(row - 1, 1), rows_RD.rows(next++, 1));
-  }
+      scratch_->take(x_TD.dtype(), {R, x_TD.dim(1)}, "sampled rows");
+  kernels::embedding(pass.stream, ids_.view().rows(2 * options_.step_tokens, R), x_TD, 0,
+                     false, rows_RD);
   return rows_RD;
 }
 
@@ -207,7 +207,8 @@ void BatchGenerator::start(Stream& stream, int lane) {
   const TensorView x_TD = chain_.forward(pass, ids_.view().rows(0, rows), lane);
   if (!model_.part().last() || samples(step) == 0) return;
   const TensorView rows_RD = sampled_rows(pass, step, x_TD);
-  gather_vocabulary(model_, pass, model_.stage().logits(pass, rows_RD), logits_);
+  gather_vocabulary(model_, pass, model_.stage().logits(pass, rows_RD), landing_,
+                    logits_);
   sample(step, logits_);
   if (model_.part().stages > 1)
     chain_.send_back(stream, step.results.view().rows(0, samples(step)), lane);

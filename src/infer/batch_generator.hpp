@@ -28,8 +28,8 @@ class BatchGenerator {
  public:
   // Collective over the model's ranks. `pipeline` is the group of the stages. The model,
   // the group and the generations outlive it. Throws Error(resources), before anything is
-  // allocated, where the cache cannot hold the longest text, and on GPUs. Of a model on
-  // meta it tells what it would take.
+  // allocated, where the cache cannot hold the longest text. Of a model on meta it tells
+  // what it would take.
   BatchGenerator(const LoadedModel& model, comm::Group& pipeline,
                  const BatchOptions& options, const std::vector<Generation>& generations);
 
@@ -80,8 +80,10 @@ class BatchGenerator {
   std::vector<InFlight> flights_;
   WeightAccess in_place_;
   nn::WeightGradients no_gradients_;
-  Buffer ids_;  // tokens and positions, [2, rows of a step]
+  // Tokens, positions, and the rows that say which token comes next, [3, rows of a step].
+  Buffer ids_;
   std::unique_ptr<Arena> saved_, scratch_;
+  Buffer landing_;  // of logits
   std::vector<double> logits_;
   BatchProgress progress_;
 };

@@ -95,7 +95,7 @@ std::span<const double> Generator::forward(std::span<const std::int32_t> tokens,
   const TensorView x_TD = chain_.forward(pass, tokens_T, 0);
   if (model_.part().last())
     gather_vocabulary(model_, pass, model_.stage().logits(pass, x_TD.rows(count - 1, 1)),
-                      logits_);
+                      landing_, logits_);
   if (model_.part().stages == 1) return logits_;
   const TensorView all_V(logits_.data(), DType::f64, {model_.config().vocabulary});
   if (model_.part().last())

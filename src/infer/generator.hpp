@@ -51,6 +51,7 @@ class Generator {
   Buffer ids_;  // tokens and positions, [2, capacity]
   StageChain chain_;
   Arena saved_, scratch_;
+  Buffer landing_;  // of logits
   std::vector<double> logits_;
 };
 

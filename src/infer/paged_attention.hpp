@@ -42,9 +42,14 @@ class PagedAttention final : public parallel::AttentionCore {
                 const TensorView& dk_TGK, const TensorView& dv_TGK) override;
 
  private:
+  void upload(Stream& stream);
+
   const BlockCache& cache_;
   std::vector<TextPiece> pieces_;
   std::vector<std::vector<kernels::PagedText>> texts_;  // of each group
+  // On a GPU: what it reads of the texts of each group, in one buffer.
+  Buffer packed_;
+  std::vector<TensorView> packed_texts_;
   std::size_t next_layer_ = 0;
 };
 

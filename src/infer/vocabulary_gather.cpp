@@ -14,6 +14,15 @@ std::int64_t padded_width(const LoadedModel& model) {
                    static_cast<std::int64_t>(model.region().size()));
 }
 
+// Twice as large as is needed: batches grow.
+Buffer landing_of(const Stream& stream, const TensorView& gathered) {
+  constexpr auto label = "gathered logits";
+  const Shape bytes = {2 * static_cast<std::int64_t>(gathered.bytes())};
+  return stream.device().is_cuda()
+             ? Buffer::pinned(DType::u8, bytes, MemoryClass::workspace, label)
+             : Buffer(Device::host(), DType::u8, bytes, MemoryClass::workspace, label);
+}
+
 }  // namespace
 
 void plan_gather(const LoadedModel& model, nn::Pass& pass, const TensorView& logits_RV) {
@@ -25,7 +34,8 @@ void plan_gather(const LoadedModel& model, nn::Pass& pass, const TensorView& log
 }
 
 void gather_vocabulary(const LoadedModel& model, nn::Pass& pass,
-                       const TensorView& logits_RV, std::vector<double>& all_RV) {
+                       const TensorView& logits_RV, Buffer& landing,
+                       std::vector<double>& all_RV) {
   const ArenaScope scope(pass.scratch);
   const std::int64_t R = logits_RV.dim(0), ranks = model.region().size(),
                      V = model.config().vocabulary, padded_V = padded_width(model);
@@ -34,9 +44,9 @@ void gather_vocabulary(const LoadedModel& model, nn::Pass& pass,
   if (logits_RV.dim(1) < padded_V) kernels::fill(pass.stream, padded, 0.0);
   kernels::copy(pass.stream, logits_RV, padded.columns(0, logits_RV.dim(1)));
   const TensorView gathered = model.region().gather(pass.stream, pass.scratch, padded);
-  const Buffer host(Device::host(), gathered.dtype(), {ranks * R, padded_V},
-                    MemoryClass::workspace, "gathered logits");
-  copy_bytes(pass.stream, gathered, host.view().reshape(gathered.shape()));
+  if (landing.bytes() < gathered.bytes()) landing = landing_of(pass.stream, gathered);
+  const TensorView host(landing.view().raw(), gathered.dtype(), gathered.shape());
+  copy_bytes(pass.stream, gathered, host);
   pass.stream.synchronize();
   all_RV.resize(static_cast<std::size_t>(R * V));
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
@@ -45,9 +55,8 @@ void gather_vocabulary(const LoadedModel& model, nn::Pass& pass,
       for (std::int64_t i = 0; i < part.count(); ++i) {
         const std::int64_t from = (rank * R + row) * padded_V + i;
         all_RV[static_cast<std::size_t>(row * V + part.begin + i)] =
-            host.view().dtype() == DType::f64
-                ? host.view().data<double>()[from]
-                : static_cast<double>(host.view().data<float>()[from]);
+            host.dtype() == DType::f64 ? host.data<double>()[from]
+                                       : static_cast<double>(host.data<float>()[from]);
       }
   }
 }

@@ -3,7 +3,9 @@
 // Legend: B sequences, S positions, T = B * S, H query heads, G key/value heads, K width.
 #include <cmath>
 
+#include "base/split.hpp"
 #include "kernels/attention.hpp"
+#include "kernels/paged_attention.hpp"
 #include "kernels/reference/attention.hpp"
 #include "kernels/runtime/cuda_version.hpp"
 #include "selftest/kernel_checks.hpp"
@@ -63,14 +65,18 @@ struct Case {
                      static_cast<double>(shape.sequence));
   }
 
-  void compare(const std::vector<Range>& visible) {
-    const Vector of_q = q.values(), of_k = k.values(), of_v = v.values();
-    const auto forward = reference::attention(shape, visible, of_q, of_k, of_v);
-    const auto backward =
-        reference::attention_backward(shape, visible, d_o.values(), of_q, of_k, of_v);
+  void compare_forward(const std::vector<Range>& visible) {
+    const auto forward =
+        reference::attention(shape, visible, q.values(), k.values(), v.values());
     probe.relative(o.values(), forward.o_THK, accumulated() + rounding(1));
     probe.relative(lse.values(), forward.lse_TH, accumulated(),
                    std::sqrt(static_cast<double>(forward.lse_TH.size())));
+  }
+
+  void compare(const std::vector<Range>& visible) {
+    compare_forward(visible);
+    const auto backward = reference::attention_backward(
+        shape, visible, d_o.values(), q.values(), k.values(), v.values());
     // ds = p (dp - delta) cancels, with an error of delta from o rounded.
     const double bound = 3 * accumulated() + rounding(3);
     probe.relative(dq.values(), backward.dq_THK, bound, floor(backward.dq_THK));
@@ -155,6 +161,33 @@ void check_attention_parts(Probe& probe, DType dtype) {
   x.dk.set(dk.values());
   x.dv.set(dv.values());
   x.compare(reference::causal_keys(x.shape));
+}
+
+// One text whose blocks lie in the cache in falling order, in one chunk of positions and
+// in two.
+void check_paged_attention(Probe& probe, DType dtype) {
+  constexpr std::int64_t L = 16;
+  for (const AttentionShape& shape :
+       {shape_of(1, 65, 20, 2, {0, 0, 1}), shape_of(1, 530, 64, 2, {0, 0, 1, 1}),
+        shape_of(1, 70, 128, 1, {0, 0}), shape_of(1, 33, 96, 1, {0}),
+        shape_of(1, 130, 32, 2, {0, 1})}) {
+    Case x(probe, dtype, shape);
+    std::vector<std::int32_t> table;
+    for (std::int64_t i = divide_up(x.T, L); i-- > 0;)
+      table.push_back(static_cast<std::int32_t>(i));
+    const auto N = static_cast<std::int64_t>(table.size());
+    const Shape blocks = {N, shape.kv_heads, L, shape.head_width};
+    const Tensor keys = probe.zeros(dtype, blocks), values = probe.zeros(dtype, blocks);
+    const kernels::PagedText texts[] = {{{0, x.T}, 0, table.data()}};
+    const std::vector<std::int32_t> numbers = kernels::pack_texts(texts, L);
+    const Integers packed =
+        probe.integers({static_cast<std::int64_t>(numbers.size())}, numbers);
+    kernels::store_in_blocks(probe.stream(), texts, x.k, keys, {}, packed);
+    kernels::store_in_blocks(probe.stream(), texts, x.v, values, {}, packed);
+    kernels::attention_paged(probe.stream(), probe.scratch(), shape, texts, x.q,
+                             {keys, values, {}, {}}, x.o, x.lse, packed);
+    x.compare_forward(reference::causal_keys(shape));
+  }
 }
 
 // Both round the same values, in other orders: they differ by no more than each from the

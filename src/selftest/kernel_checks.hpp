@@ -25,6 +25,7 @@ void check_initial_weights(Probe& probe, DType dtype);
 void check_attention(Probe& probe, DType dtype);
 void check_attention_documents(Probe& probe, DType dtype);
 void check_attention_parts(Probe& probe, DType dtype);
+void check_paged_attention(Probe& probe, DType dtype);
 void check_delta_rule(Probe& probe, DType dtype);
 void check_causal_conv(Probe& probe, DType dtype);
 void check_attention_libraries(Probe& probe, DType dtype);
@@ -49,6 +50,7 @@ void check_code_products(Probe& probe, DType dtype);
 
 // Of matrix products.
 void check_products(Probe& probe, DType dtype);
+void check_row_products(Probe& probe, DType dtype);
 void check_wide_products(Probe& probe, DType dtype);
 void check_product_activation(Probe& probe, DType dtype);
 void check_product_derivative(Probe& probe, DType dtype);

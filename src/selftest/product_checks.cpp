@@ -70,6 +70,15 @@ void check_every_way(Probe& probe, DType in, DType out) {
         check_product(probe, in, out, of, ta, tb);
 }
 
+// As batches of texts need it, for as long as a check lasts.
+class IndependentRows {
+ public:
+  IndependentRows() { kernels::set_independent_rows(true); }
+  ~IndependentRows() { kernels::set_independent_rows(false); }
+  IndependentRows(const IndependentRows&) = delete;
+  IndependentRows& operator=(const IndependentRows&) = delete;
+};
+
 // At least the steepest slope of an activation between two values near those in `x`.
 double steepest(Activation kind, const Vector& x) {
   double most = 1;
@@ -151,6 +160,24 @@ void check_fp8_scaled(Probe& probe, Fp8Format of_b, Fp8Scaling a_scaling,
 }  // namespace
 
 void check_products(Probe& probe, DType dtype) { check_every_way(probe, dtype, dtype); }
+
+// For one row to many: each row is the same to the bit alone.
+void check_row_products(Probe& probe, DType dtype) {
+  const IndependentRows scope;
+  for (const Sizes& of : all_sizes) {
+    check_product(probe, dtype, dtype, of, Transpose::no, Transpose::yes);
+    check_product(probe, dtype, dtype, of, Transpose::no, Transpose::no);
+    const Tensor a = probe.normal(dtype, {of.m, of.k}, 1, of.padding),
+                 b = probe.normal(dtype, {of.n, of.k}, 2, of.padding),
+                 c = probe.zeros(dtype, {of.m, of.n}, of.padding),
+                 alone = probe.zeros(dtype, {1, of.n}, of.padding);
+    kernels::gemm(probe.stream(), c, a, Transpose::no, b, Transpose::yes);
+    kernels::gemm(probe.stream(), alone, a.view().rows(of.m - 1, 1), Transpose::no, b,
+                  Transpose::yes);
+    const Vector all = c.values();
+    probe.equal(alone.values(), Vector(all.end() - of.n, all.end()));
+  }
+}
 
 // Products of 16 bits into f32, as gradients of weights are.
 void check_wide_products(Probe& probe, DType dtype) {

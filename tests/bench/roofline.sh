@@ -33,7 +33,8 @@ units=(
   loss/cross_entropy low_precision/transpose low_precision/quantize optimizer/optimizer
   elementwise/activation elementwise/many_squares elementwise/elementwise
   elementwise/reductions elementwise/rope embedding/embedding
-  moe/grouped moe/moe codes/few_rows codes/decode
+  moe/grouped moe/moe codes/few_rows codes/decode gemm/row_products
+  attention/paged attention/paged_tensor_core
 )
 architectures=(sm_80 sm_90a sm_100a)
 

@@ -21,6 +21,7 @@ if(TRIREME_CUDA)
                    COMMAND $<TARGET_FILE:gpu_environment_test>)
   set_property(TEST gpu.gpu_environment_test.kept APPEND PROPERTY ENVIRONMENT
                CUDA_DEVICE_MAX_CONNECTIONS=1 CUDA_MODULE_LOADING=LAZY)
+  trireme_gpu_test(batch_test RANKS 1 2 TIMEOUT 900)
   trireme_gpu_test(generator_test)  # weights that come to the GPU as they are used
   trireme_gpu_test(adapter_mesh_test RANKS 2 TIMEOUT 900)  # beside codes
   trireme_gpu_test(mesh_table_test RANKS 2 4 TIMEOUT 900)

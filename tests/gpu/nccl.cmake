@@ -36,6 +36,12 @@ if(TRIREME_NCCL_EMULATED)
     set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT TRIREME_TEST_DEVICE=cuda
                  TRIREME_TEST_TRANSPORT=nccl)
   endforeach()
+  trireme_add_test(gpu.batch_test.nccl.2 RANKS 2 LABELS gpu
+    COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 2 ${MPIEXEC_PREFLAGS}
+            $<TARGET_FILE:batch_test> --gtest_filter=Batch.Llama:Batch.HalvesOfWideHeads
+            ${MPIEXEC_POSTFLAGS})
+  set_property(TEST gpu.batch_test.nccl.2 APPEND PROPERTY ENVIRONMENT
+               TRIREME_TEST_DEVICE=cuda TRIREME_TEST_TRANSPORT=nccl)
   add_executable(decision_test decision_test.cpp)
   target_link_libraries(decision_test PRIVATE trireme_mesh_run trireme_cuda_emulation
                         trireme_nccl_emulation trireme_io trireme_test_options)

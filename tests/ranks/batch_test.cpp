@@ -8,6 +8,7 @@
 #include "infer/batch_generator.hpp"
 #include "infer/generator.hpp"
 #include "kernels/gemm.hpp"
+#include "support/transport.hpp"
 #include "support/written_model.hpp"
 
 namespace trireme {
@@ -63,6 +64,17 @@ void expect_same(const Generated& one, const Generated& other) {
   }
 }
 
+// As far as sums in another order allow.
+void expect_near(const std::map<std::size_t, Generated>& some,
+                 const std::map<std::size_t, Generated>& others) {
+  for (const auto& [number, one] : some) {
+    const Generated& other = others.at(number);
+    EXPECT_EQ(one.tokens, other.tokens);
+    for (std::size_t i = 0; i < one.probabilities.size(); ++i)
+      EXPECT_NEAR(one.probabilities[i].chosen, other.probabilities[i].chosen, 1e-10);
+  }
+}
+
 BatchOptions options_for(DType type) {
   BatchOptions options;
   options.step_tokens = 24;
@@ -87,10 +99,10 @@ void check(const model::ModelConfig& config, DType compute = DType::f64) {
   std::map<std::size_t, Generated> first;
   for (const comm::MeshShape& shape : shapes) {
     if (compute != DType::f64 && shape.tensor != world.size()) continue;
-    comm::Mesh mesh(world, shape);
+    comm::Mesh mesh(world, shape, {}, test::test_device(), test::test_transport());
     comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
     const infer::LoadedModel model(config, compute, mesh.group(comm::Axis::tensor),
-                                   config.sequence, reader, Device::host(),
+                                   config.sequence, reader, test::test_device(),
                                    {pipeline.rank(), pipeline.size()});
     const BatchOptions options = options_for(compute);
     const auto together = run(model, pipeline, options, all, numbers);
@@ -117,20 +129,17 @@ void check(const model::ModelConfig& config, DType compute = DType::f64) {
     }
     if (first.empty()) first = together;
     // Other meshes sum in other orders.
-    for (const std::size_t number : numbers) {
-      const Generated &one = first.at(number), &other = together.at(number);
-      if (compute != DType::f64) continue;
-      EXPECT_EQ(one.tokens, other.tokens);
-      for (std::size_t i = 0; i < one.probabilities.size(); ++i)
-        EXPECT_NEAR(one.probabilities[i].chosen, other.probabilities[i].chosen, 1e-10);
-    }
+    if (compute == DType::f64) expect_near(together, first);
   }
-  // The model's own greedy text, by the generator of one text.
+  // The model's own greedy text, by the generator of one text, on the host.
   if (compute != DType::f64) return;
   comm::Mesh mesh(world, {.tensor = world.size()});
   const infer::LoadedModel model(config, compute, mesh.group(comm::Axis::tensor),
                                  config.sequence, reader);
-  infer::Generator generator(model, mesh.group(comm::Axis::pipeline), config.sequence);
+  comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
+  if (test::test_device().is_cuda())  // the same batch on the host
+    expect_near(run(model, pipeline, options_for(compute), all, numbers), first);
+  infer::Generator generator(model, pipeline, config.sequence);
   for (const std::size_t number : {0U, 2U, 3U}) {
     std::vector<std::int32_t> tokens;
     generator.generate(all[number].prompt, all[number].most,
@@ -158,6 +167,13 @@ TEST(Batch, Gpt2WithATiedTable) {
 TEST(Batch, SinglePrecision) {
   for (const DType type : {DType::f32, DType::bf16, DType::f16})
     check(tiny(model::Architecture::llama), type);
+}
+
+// A GPU's tensor cores take the widths 32, 64, 96 and 128.
+TEST(Batch, HalvesOfWideHeads) {
+  model::ModelConfig config = tiny(model::Architecture::qwen3);
+  config.own_head_width = 32;
+  for (const DType type : {DType::bf16, DType::f16}) check(config, type);
 }
 
 TEST(Batch, Windows) {
@@ -229,9 +245,10 @@ TEST(Batch, CachesOfCodes) {
   const model::ModelConfig config = tiny(model::Architecture::llama);
   const test::WrittenModel written(config, "trireme-codes");
   const io::CheckpointReader reader(written.directory());
-  comm::Mesh mesh(world, {.tensor = world.size()});
+  comm::Mesh mesh(world, {.tensor = world.size()}, {}, test::test_device(),
+                  test::test_transport());
   const infer::LoadedModel model(config, DType::f32, mesh.group(comm::Axis::tensor),
-                                 config.sequence, reader);
+                                 config.sequence, reader, test::test_device());
   std::vector<Generation> all = some_generations();
   for (Generation& one : all) one.most = 1;
   std::vector<std::size_t> numbers = {0, 1, 2, 3, 4, 5, 6};

@@ -199,6 +199,53 @@ __device__ inline float quad_sum(float x) {
   return x;
 }
 
+// The softmax of a lane's rows so far. Maxima are of scores before the factor, which is
+// positive; sums are over this lane's keys alone.
+template <int M>
+struct Softmax {
+  float most[M][2], sum[M][2];
+
+  // Scores become probabilities against the new maximum; earlier outputs shrink.
+  template <int N, int C>
+  __device__ void update(float factor, float (&s)[M][N][4], float (&o)[M][C][4]) {
+    constexpr float never = -std::numeric_limits<float>::infinity();
+    float shrink[M][2];
+    bool shrinks = false;
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float largest = most[m][i];
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+          largest = fmaxf(largest, fmaxf(s[m][n][2 * i], s[m][n][2 * i + 1]));
+        largest = quad_max(largest);
+        const float from = largest == never ? 0.0f : largest * factor;
+        shrink[m][i] = exp2_approx(most[m][i] * factor - from);
+        shrinks = shrinks || shrink[m][i] != 1.0f;
+        most[m][i] = largest;
+        float added = 0;
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+          for (int j = 2 * i; j < 2 * i + 2; ++j)
+            added += s[m][n][j] = exp2_approx(s[m][n][j] * factor - from);
+        sum[m][i] = sum[m][i] * shrink[m][i] + added;
+      }
+    if (__any_sync(all_lanes, shrinks)) scale_rows(shrink, o);  // seldom, later on
+  }
+
+  template <int C>
+  __device__ static void scale_rows(const float (&factor)[M][2], float (&o)[M][C][4]) {
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+      for (int c = 0; c < C; ++c)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) o[m][c][j] *= factor[m][j / 2];
+  }
+};
+
 // Rows of a lane: g and g + 8 of each fragment. f(m, i, query) for each, from `first` on.
 template <int M, class F>
 __device__ inline void for_rows(int first, const F& f) {

@@ -20,48 +20,18 @@ constexpr std::int64_t shared_elements(int R, std::int64_t width) {
   return buffer_elements(R * side) + tile_elements(R * side) + R * side * width;
 }
 
-// One tile of queries, as a thread sees it: of the rows y + 16 r, what the softmax has
-// come to and which keys [begin, end) they see.
+// One tile of queries, as a thread sees it.
 template <class W, int R>
-struct QueryRows {
-  W most[R], sum[R];  // the sum over this thread's keys alone
-  int begin[R], end[R];
-
+struct QueryRows : SoftmaxRows<W, R> {
   __device__ QueryRows(const Geometry& part, std::int64_t b, int first, int y) {
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       const int query = first + y + side * r;
       const bool inside = query < part.queries;
-      most[r] = -std::numeric_limits<W>::infinity();
-      sum[r] = 0;
-      begin[r] = inside ? part.begin(b, query) : part.keys;
-      end[r] = inside ? part.end(query) : 0;
-    }
-  }
-
-  // Scores become probabilities against the maximum so far; `shrink` is what earlier sums
-  // are worth against the new one. Nothing is visible below a maximum of minus infinity.
-  template <bool More>
-  __device__ void update(W factor, W cap, int first_key, int x, W (&s)[R][per_thread],
-                         W (&shrink)[R]) {
-    constexpr W never = -std::numeric_limits<W>::infinity();
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      W largest = most[r];
-#pragma unroll
-      for (int c = 0; c < per_thread; ++c) {
-        const int key = first_key + x + side * c;
-        s[r][c] =
-            key >= begin[r] && key < end[r] ? capped<More>(factor * s[r][c], cap) : never;
-        largest = s[r][c] > largest ? s[r][c] : largest;
-      }
-      largest = row_max(largest);
-      const W from = largest == never ? W(0) : largest;
-      shrink[r] = power_of_2(most[r] - from);
-      most[r] = largest;
-      sum[r] *= shrink[r];
-#pragma unroll
-      for (int c = 0; c < per_thread; ++c) sum[r] += s[r][c] = power_of_2(s[r][c] - from);
+      this->most[r] = -std::numeric_limits<W>::infinity();
+      this->sum[r] = 0;
+      this->begin[r] = inside ? part.begin(b, query) : part.keys;
+      this->end[r] = inside ? part.end(query) : 0;
     }
   }
 };
@@ -122,7 +92,7 @@ __device__ void drop(const Geometry& part, std::int64_t b, int h, int query, int
 }
 
 template <class T, int R, bool More>
-__global__ void __launch_bounds__(threads) forward_tile(ForwardOperands<T> x) {
+__global__ void __launch_bounds__(threads, 1) forward_tile(ForwardOperands<T> x) {
   using W = Wide<T>;
   const Geometry& part = x.part;
   const int tiles_of_queries = (part.queries + R * side - 1) / (R * side);

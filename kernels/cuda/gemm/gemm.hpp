@@ -11,10 +11,17 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
           const TensorView& b, Transpose transpose_b, Accumulate accumulate,
           const TensorView& bias);
 
-// What a product's kernel does besides, after cuBLASLt's epilogues.
+// The same of a left operand that is not transposed, where each row of C depends on that
+// row of A, on B and on the bias alone, to the bit: sums are made in an order that
+// depends on K alone (set_independent_rows).
+void gemm_by_rows(Stream& stream, const TensorView& c, const TensorView& a,
+                  const TensorView& b, Transpose transpose_b, Accumulate accumulate,
+                  const TensorView& bias);
+
 // Bytes that the library keeps for its own work on a GPU of this compute capability.
 std::int64_t gemm_workspace_bytes(int major);
 
+// What a product's kernel does besides, after cuBLASLt's epilogues.
 struct GemmEpilogue {
   enum class Kind {
     gelu,           // other (written) = product + vector (may be empty), c = gelu(other)

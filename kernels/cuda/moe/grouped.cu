@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_machine/shared.cuh>
 
+#include "kernels/cuda/gemm/tile.cuh"
 #include "kernels/cuda/moe/grouped.hpp"
-#include "kernels/cuda/moe/grouped_tile.cuh"
+#include "kernels/gemm.hpp"
 
 namespace trireme::kernels::cuda {
 namespace {
+
+using Tile = tile::Large;
 
 enum class Form { forward, input_gradient, weight_gradient };
 
@@ -20,7 +23,7 @@ struct Groups {
   std::int32_t tiles_end = 0;
 };
 
-// C = A B for each group, in the notation of grouped_tile.cuh. By form:
+// C = A B for each group, in the notation of gemm/tile.cuh. By form:
 //   forward          y [rows, O] = x [rows, I] W^T        a x, b W by rows of O
 //   input_gradient   dx [rows, I] = dy [rows, O] W        a dy, b W, a row for each k
 //   weight_gradient  dW [O, I] += dy^T x                  a dy, b x, a row for each k
@@ -33,11 +36,11 @@ struct Products {
 };
 
 template <Form form, class T, class C>
-__global__ void __launch_bounds__(tile::threads, 2)
+__global__ void __launch_bounds__(Tile::threads, 2)
     grouped_product_kernel(Products<T, C> of) {
   constexpr bool by_weight = form == Form::weight_gradient;
   constexpr bool a_by_k = by_weight, b_by_k = form != Form::forward;
-  const std::int64_t across = (of.columns + tile::side - 1) / tile::side;
+  const std::int64_t across = (of.columns + Tile::columns - 1) / Tile::columns;
   int group = -1;
   std::int64_t begin = 0, end = 0, rows = 0, first = 0, weight = 0;
   for (std::int64_t at = blockIdx.x; at < of.groups.tiles_end; at += gridDim.x) {
@@ -48,21 +51,21 @@ __global__ void __launch_bounds__(tile::threads, 2)
       first = of.groups.first_row[group];
       weight = of.groups.expert[group] * of.outputs;
       const std::int64_t height = by_weight ? of.outputs : rows;
-      end = begin + (height + tile::side - 1) / tile::side * across;
+      end = begin + (height + Tile::rows - 1) / Tile::rows * across;
     }
-    const std::int64_t m = (at - begin) / across * tile::side;
-    const std::int64_t n = (at - begin) % across * tile::side;
+    const std::int64_t m = (at - begin) / across * Tile::rows;
+    const std::int64_t n = (at - begin) % across * Tile::columns;
     const std::int64_t M = by_weight ? of.outputs : rows, N = of.columns;
     const std::int64_t K = by_weight ? rows : of.depth;
     const T* const a = of.a[first];
     const T* const b = of.b[by_weight ? first : weight];
-    tile::Sums sums;
-    tile::multiply<a_by_k, b_by_k, T>(
+    tile::Sums<Tile, T> sums;
+    tile::multiply<Tile, a_by_k, b_by_k, true, T>(
         {a_by_k ? a + m : a + m * of.a.stride, of.a.stride, M - m, K},
         {b_by_k ? b + n : b + n * of.b.stride, of.b.stride, N - n, K},
         dynamic_shared<T>(), sums);
-    tile::store<by_weight>(sums, of.c[(by_weight ? weight : first) + m] + n, of.c.stride,
-                           M - m, N - n);
+    tile::store<by_weight, Tile, T>(sums, of.c[(by_weight ? weight : first) + m] + n,
+                                    of.c.stride, M - m, N - n);
   }
 }
 
@@ -72,13 +75,13 @@ void launch_products(Stream& stream, const Products<T, C>& of) {
   Grid grid;
   const std::int64_t resident = std::int64_t{2} * multiprocessors(stream);
   grid.blocks = dim3(extent(std::min<std::int64_t>(of.groups.tiles_end, resident)));
-  grid.threads = dim3(tile::threads);
-  grid.shared_bytes = sizeof(T) * tile::shared_elements<a_by_k, b_by_k>;
+  grid.threads = dim3(Tile::threads);
+  grid.shared_bytes = sizeof(T) * tile::shared_elements<Tile, T, a_by_k, b_by_k>;
   launch(stream, grid, grouped_product_kernel<form, T, C>, of);
 }
 
 std::int64_t tiles_of(std::int64_t rows, std::int64_t columns) {
-  return divide_up(rows, tile::side) * divide_up(columns, tile::side);
+  return divide_up(rows, Tile::rows) * divide_up(columns, Tile::columns);
 }
 
 // Whether one launch serves better than a product for each expert: see grouped.hpp.
@@ -88,6 +91,7 @@ bool is_for_one_launch(const Stream& stream, std::span<const std::int32_t> rows_
   if (a.dtype() != DType::bf16 && a.dtype() != DType::f16) return false;
   if (!is_packed(a) || !is_packed(b) || !is_packed(c)) return false;
   if (a.elements() == 0 || b.elements() == 0 || c.elements() == 0) return false;
+  if (independent_rows()) return true;  // as each row of a tile is, whatever the others
   std::int64_t experts = 0, tiles = 0;
   for (const std::int64_t rows : rows_E) {
     if (rows == 0) continue;

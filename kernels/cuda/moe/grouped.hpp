@@ -13,8 +13,9 @@ namespace trireme::kernels::cuda {
 // As the functions of kernels/moe.hpp, of checked arguments. False, and nothing is done,
 // where a product for each expert serves better: for types other than bf16 and fp16, rows
 // that do not start at multiples of 16 bytes, and experts with so many rows that each
-// product fills the GPU by itself, which cuBLASLt does faster. The answer depends on
-// shapes, counts and alignments alone.
+// product fills the GPU by itself, which cuBLASLt does faster (unless rows are to be
+// independent, as those of the one launch are). The answer depends on that, on shapes,
+// counts and alignments alone.
 bool grouped_linear(Stream& stream, std::span<const std::int32_t> rows_E,
                     const TensorView& x_RI, const TensorView& weights_EOI,
                     const TensorView& y_RO);

@@ -8,12 +8,34 @@
 #include <cmath>
 #include <vector>
 
+#include "base/device_memory.hpp"
 #include "base/philox.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/fp8.hpp"
+#include "support/device.hpp"
 
 namespace trireme::kernels {
 namespace {
+
+// A tensor of the host on the device of the test, and back.
+class Moved {
+ public:
+  explicit Moved(const TensorView& host) : host_(host) {
+    if (test::test_device().is_host()) return;
+    there_ = Buffer(test::test_device(), host.dtype(), host.shape(), MemoryClass::data,
+                    "test");
+    Stream stream(test::test_device());
+    copy_bytes(stream, host, there_.view());
+  }
+  const TensorView& view() const { return there_.view().empty() ? host_ : there_.view(); }
+  void fetch(Stream& stream) const {
+    if (!there_.view().empty()) copy_bytes(stream, there_.view(), host_);
+  }
+
+ private:
+  TensorView host_;
+  Buffer there_;
+};
 
 struct Case {
   std::int64_t S, H, G, K, L;
@@ -45,11 +67,11 @@ class Paged {
 
   // In pieces of so many rows; type: of the cache.
   Result run(std::int64_t piece, DType type = dtype_of<T>) {
-    Stream stream;
+    Stream stream(test::test_device());
     const std::int64_t blocks = 2 * ((of_.S + of_.L - 1) / of_.L) + 3, W = of_.G * of_.K;
     const bool codes = type == DType::e4m3 || type == DType::u8;
     const auto make = [&](DType t, const Shape& shape) {
-      return Buffer(Device::host(), t, shape, MemoryClass::data, "test");
+      return Buffer(test::test_device(), t, shape, MemoryClass::data, "test");
     };
     const Shape shape_NGLK = {blocks, of_.G, of_.L, of_.K};
     const Buffer keys = make(type, shape_NGLK), values = make(type, shape_NGLK),
@@ -66,7 +88,8 @@ class Paged {
     using A = Accumulator<T>;
     std::vector<T> o(q_.size());
     std::vector<A> lse(static_cast<std::size_t>(of_.S * of_.H));
-    Arena scratch(Device::host(), std::size_t{8} << 20, MemoryClass::workspace, "test");
+    Arena scratch(test::test_device(), std::size_t{8} << 20, MemoryClass::workspace,
+                  "test");
     for (std::int64_t past = 0; past < of_.S; past += piece) {
       const std::int64_t rows = std::min(piece, of_.S - past);
       const auto part = [&](auto& all, std::int64_t width) {
@@ -78,13 +101,24 @@ class Paged {
         first[static_cast<std::size_t>(i)] =
             static_cast<std::int32_t>(first_of(past + i));
       AttentionShape shape{1, rows, of_.H, of_.G, of_.K, scale(), kv_head(), {}, of_.cap};
-      if (of_.window > 0) shape.first_T = TensorView(first.data(), DType::i32, {rows});
+      const Moved first_T(TensorView(first.data(), DType::i32, {rows}));
+      if (of_.window > 0) shape.first_T = first_T.view();
       const std::vector<PagedText> texts = {{{0, rows}, past, table.data()}};
-      store_in_blocks(stream, texts, part(k_, W), cache.keys, cache.key_scales);
+      std::vector<std::int32_t> numbers = pack_texts(texts, of_.L);
+      const Moved packed(TensorView(numbers.data(), DType::i32,
+                                    {static_cast<std::int64_t>(numbers.size())})),
+          k(part(k_, W)), v(part(v_, W)), q(part(q_, of_.H * of_.K)),
+          part_of_o(part(o, of_.H * of_.K)), part_of_lse(part(lse, of_.H));
+      store_in_blocks(stream, texts, k.view(), cache.keys, cache.key_scales,
+                      packed.view());
       if (!of_.latent)
-        store_in_blocks(stream, texts, part(v_, W), cache.values, cache.value_scales);
-      attention_paged(stream, scratch, shape, texts, part(q_, of_.H * of_.K), cache,
-                      part(o, of_.H * of_.K), part(lse, of_.H));
+        store_in_blocks(stream, texts, v.view(), cache.values, cache.value_scales,
+                        packed.view());
+      attention_paged(stream, scratch, shape, texts, q.view(), cache, part_of_o.view(),
+                      part_of_lse.view(), packed.view());
+      part_of_o.fetch(stream);
+      part_of_lse.fetch(stream);
+      stream.synchronize();
     }
     Result result;
     for (const T x : o) result.o.push_back(static_cast<double>(Accumulator<T>(x)));
@@ -158,7 +192,11 @@ const std::vector<Case> cases = {{1, 1, 1, 1, 1},
                                  {131, 4, 1, 80, 64, 7},
                                  {140, 2, 2, 16, 16, 90},
                                  {70, 6, 2, 24, 8, 0, 3.0},
-                                 {90, 5, 1, 33, 4, 0, 0, true}};
+                                 {90, 5, 1, 33, 4, 0, 0, true},
+                                 {530, 6, 2, 64, 16},
+                                 {521, 3, 1, 32, 16, 40},
+                                 {66, 20, 1, 96, 16},
+                                 {83, 4, 2, 128, 16}};
 
 // Sums of S terms of order 1, and dot products of K of them: rounding is a few times eps
 // sqrt(S + K) at most; for halves the result is rounded besides.
@@ -207,10 +245,11 @@ TEST(PagedAttention, CodesAreNearTheNumbers) {
 }
 
 TEST(PagedAttention, RefusesWhatDoesNotFit) {
-  Stream stream;
-  const Buffer x(Device::host(), DType::f32, {2, 4}, MemoryClass::data, "test"),
-      blocks(Device::host(), DType::f32, {2, 2, 2, 3}, MemoryClass::data, "test"),
-      codes(Device::host(), DType::u8, {2, 2, 2, 2}, MemoryClass::data, "test");
+  const Device device = test::test_device();
+  Stream stream(device);
+  const Buffer x(device, DType::f32, {2, 4}, MemoryClass::data, "test"),
+      blocks(device, DType::f32, {2, 2, 2, 3}, MemoryClass::data, "test"),
+      codes(device, DType::u8, {2, 2, 2, 2}, MemoryClass::data, "test");
   EXPECT_THROW(store_in_blocks(stream, {}, x.view(), blocks.view(), {}), Error);
   EXPECT_THROW(store_in_blocks(stream, {}, x.view(), codes.view(), {}), Error);
 }
