@@ -2,9 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/run_record.hpp"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <exception>
 
 #include "base/log.hpp"
+#include "base/system_reason.hpp"
 #include "io/files.hpp"
 #include "io/run_directory.hpp"
 #include "launch/batch_job.hpp"
@@ -79,6 +84,27 @@ void RunRecord::failed(Status status, const std::string& message) noexcept {
     // It may be what is under way, and is said already.
     if (message != error.what()) log::error(std::string("trireme: ") + error.what());
   }
+}
+
+void require_run_directory(const std::string& directory) {
+  std::string exists = directory.starts_with('/') ? "/" : ".", missing;
+  for (auto at = directory.find('/', 1); missing.empty();
+       at = directory.find('/', at + 1)) {
+    std::string part = directory.substr(0, at);
+    struct stat status {};
+    if (::stat(part.c_str(), &status) != 0) {
+      missing = std::move(part);
+      break;
+    }
+    require(S_ISDIR(status.st_mode), Status::cannot_create,
+            "{}: cannot be made, for a file of that name exists", part);
+    exists = std::move(part);
+    if (at == std::string::npos) break;
+  }
+  require(::access(exists.c_str(), W_OK | X_OK) == 0, Status::cannot_create,
+          "{}: the directory cannot be {}: {}", missing.empty() ? exists : missing,
+          missing.empty() ? "written to" : "made", system_reason(errno));
+  if (missing.empty()) io::check_run_directory(directory);
 }
 
 Status recorded(RunRecord& record, const std::function<Status()>& work) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "comm/world.hpp"
 #include "config/run_config.hpp"
@@ -38,6 +39,10 @@ class RunRecord {
   std::optional<io::RunLock> lock_;  // on rank 0
   io::RunStatus status_;
 };
+
+// Throws what a RunRecord would throw of a directory that cannot be made or written to,
+// or that holds something else than a run; makes nothing. Locks are not looked at.
+void require_run_directory(const std::string& directory);
 
 // Checks the directory, does the work and records how it ends.
 Status recorded(RunRecord& record, const std::function<Status()>& work);

@@ -33,8 +33,10 @@
 #include "launch/compute_device.hpp"
 #include "launch/group_placement.hpp"
 #include "launch/startup_report.hpp"
+#include "optim/disk_windows.hpp"
 #include "plan/prediction.hpp"
 #include "selftest/pass_record.hpp"
+#include "train/partner_copies.hpp"
 #include "train/trainer.hpp"
 
 namespace trireme::app {
@@ -53,6 +55,16 @@ std::vector<std::string> deck_words(const Arguments& arguments) {
   const auto manifest = SweepManifest::read(arguments.text("--manifest", ""));
   const auto last = static_cast<std::int64_t>(manifest.points.size()) - 1;
   return manifest.deck_words(arguments.integer("--index", 0, 0, last));
+}
+
+// That this rank can write where the run does.
+void require_folders(const comm::World& world, const config::RunConfig& config) {
+  if (world.rank() == 0) require_run_directory(config.run.directory);
+  const config::ParallelSettings& parallel = config.parallel;
+  if (optim::is_on_disk(parallel.offload))
+    optim::offload_folder(parallel.offload_directory, world.rank());
+  if (config.checkpoint.partner > 0)
+    train::require_folder_for_copies(config.checkpoint.partner_directory, world.host());
 }
 
 // Every problem that can be found without training: the deck's, then the data's.
@@ -78,6 +90,7 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
   // For ranks that were started here; where others would run is not known.
   if (!arguments.has("--ranks"))
     world.agree([&] {
+      require_folders(world, deck.config);
       require_room(deck_words(arguments), world.size(), on_node, deck.config, plans,
                    planned, room_here(on, on_node));
     });

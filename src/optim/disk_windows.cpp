@@ -30,14 +30,8 @@ std::string_view contents_of(const StoreConfig& config) {
 }
 
 ScratchFile::Config file_config(const StoreContext& context) {
-  constexpr std::string_view key = "parallel.offload_directory";
   const int rank = context.mesh.rank();
-  const std::string folder = node_folder(context.config.offload_directory, key, "/tmp");
-  require(::access(folder.c_str(), W_OK | X_OK) == 0, Status::cannot_create,
-          "{} = \"{}\": rank {} cannot write to that folder on its host: {}: name one "
-          "that is there on every node",
-          key, folder, rank, system_reason(errno));
-  return {.folder = folder,
+  return {.folder = offload_folder(context.config.offload_directory, rank),
           .name = format("trireme-optimizer-state-{}-{}", ::getpid(), rank),
           .contents = format("{} of rank {}", contents_of(context.config), rank),
           .remedy =
@@ -46,6 +40,16 @@ ScratchFile::Config file_config(const StoreContext& context) {
 }
 
 }  // namespace
+
+std::string offload_folder(const std::string& written, int rank) {
+  constexpr std::string_view key = "parallel.offload_directory";
+  std::string folder = node_folder(written, key, "/tmp");
+  require(::access(folder.c_str(), W_OK | X_OK) == 0, Status::cannot_create,
+          "{} = \"{}\": rank {} cannot write to that folder on its host: {}: name one "
+          "that is there on every node",
+          key, folder, rank, system_reason(errno));
+  return folder;
+}
 
 std::byte* first_block_in(const Buffer& memory) {
   void* start = memory.view().raw();

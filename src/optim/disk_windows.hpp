@@ -15,6 +15,10 @@
 
 namespace trireme::optim {
 
+// The folder of parallel.offload_directory as it is written, on this rank.
+// Throws Error(cannot_create) where the rank cannot write to it.
+std::string offload_folder(const std::string& written, int rank);
+
 // Memory that has a block more than it needs: where its first block begins.
 std::byte* first_block_in(const Buffer& memory);
 

@@ -60,6 +60,13 @@ std::string folder_for_copies(const std::string& written) {
   return node_folder(written, "checkpoint.partner_directory", "/dev/shm");
 }
 
+void require_folder_for_copies(const std::string& written, const std::string& host) {
+  const std::string folder = folder_for_copies(written);
+  require(::access(folder.c_str(), F_OK) == 0, Status::cannot_create,
+          "{}: there is no such folder on host {} (checkpoint.partner_directory)", folder,
+          host);
+}
+
 PartnerCopies::PartnerCopies(comm::World& world, comm::Mesh& mesh,
                              const config::RunConfig& config)
     : world_(world),
@@ -69,9 +76,7 @@ PartnerCopies::PartnerCopies(comm::World& world, comm::Mesh& mesh,
       attempt_(name_of_start(world)),
       copies_(copies_of_run(world, config)) {
   world_.agree([&] {
-    require(::access(parent_of(copies_.path()).c_str(), F_OK) == 0, Status::cannot_create,
-            "{}: there is no such folder on host {} (checkpoint.partner_directory)",
-            parent_of(copies_.path()), world_.host());
+    require_folder_for_copies(config.checkpoint.partner_directory, world_.host());
     copies_.make();
   });
   if (world_.rank() == 0) launch::note_copies_folder(config.checkpoint.partner_directory);

@@ -83,5 +83,7 @@ class PartnerCopies {
 // A folder as checkpoint.partner_directory writes it, on this rank: "$NAME" at its
 // beginning is replaced. Throws Error(cannot_create) where the variable is not set.
 std::string folder_for_copies(const std::string& written);
+// Throws Error(cannot_create) also where there is no such folder on this rank's host.
+void require_folder_for_copies(const std::string& written, const std::string& host);
 
 }  // namespace trireme::train

@@ -320,7 +320,33 @@ add together "unknown key|must be above 0|parallel.tensor = 3" \
 rule both 65 4 'the number of ranks, 4|model.heads = 4 must be divisible|batch.global = 8' \
   parallel.tensor=3 batch.micro=3
 
-# 10. Nothing was written by any of them.
+# 10. Folders that the run could not write to, on ranks that were started here.
+here() {  # here NAME WORDS OVERRIDE...
+  local name=$1 words=$2
+  shift 2
+  expect "$name" 73 "$words" good.toml "$@"
+}
+here file_for_run 'text.txt: cannot be made, for a file of that name exists' run.directory=text.txt
+here file_above_run 'text.txt: cannot be made' run.directory=text.txt/a/run
+mkdir -p taken/metrics.jsonl
+here folder_in_run 'metrics.jsonl' run.directory=taken
+mkdir closed && chmod 555 closed
+[ -w closed ] || here closed_run 'closed/run: the directory cannot be made' run.directory=closed/run
+disk="parallel.sharding_strategy=ZERO1 parallel.offload=disk"
+here no_offload_folder '"/nowhere": rank 0 cannot write to that folder' $disk \
+  parallel.offload_directory=/nowhere
+here no_variable 'the variable TRIREME_NO_SUCH is not set' $disk \
+  'parallel.offload_directory="$TRIREME_NO_SUCH/x"'
+here no_partner_folder '/nowhere: there is no such folder on host' checkpoint.partner=2 \
+  checkpoint.partner_directory=/nowhere
+if output=$("$TRIREME" train --check --ranks 2 good.toml $disk \
+  parallel.offload_directory=/nowhere 2>&1 </dev/null); then
+  passed=$((passed + 1))
+else
+  report folders_of_elsewhere "status $?" "$output"
+fi
+
+# 11. Nothing was written by any of them.
 if ls -d runs >/dev/null 2>&1; then
   report nothing_written "train --check wrote files" "$(find runs | head)"
 else

@@ -16,7 +16,9 @@ constexpr double most_nodes = 32;   // beyond, each run is its own
 
 // Over which distance, in powers of two, a run resembles another.
 constexpr std::array<double, 7> lengths = {0.7, 0.7, 2, 2, 2, 1.5, 1.5};
-constexpr std::array<double, 7> state_lengths = {.7, .7, .7, .7, .7, .7, .7};
+// Runs of the other ZeRO stage were measured at other times and say next to nothing of
+// the state, those of another microbatch much.
+constexpr std::array<double, 7> state_lengths = {0.7, 0.7, 0.7, 2, 0.7, 0.7, 0.2};
 
 // The state before anything is known: as likely as among all runs, by the weight of half
 // a run.

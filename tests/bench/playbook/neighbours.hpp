@@ -39,6 +39,6 @@ class Neighbours {
 };
 
 // A state is taken for the slow one if it is so likely at least.
-inline constexpr double slow_from = 0.6;
+inline constexpr double slow_from = 0.65;
 
 }  // namespace trireme::bench
