@@ -135,13 +135,12 @@ class Backward {
     constexpr std::int64_t half = block / 2;  // rows_ holds those of two matrices
     for (std::int64_t first = 0; first < rows; first += half) {
       const std::int64_t count = std::min(half, rows - first);
-      const A* d_o = Products::unpacked(
-          queries_.d_o + matrix, first, x.d_o.at(b, at + first, h * width_), x.d_o.row,
-          count, width_, rows_ + half * stride_);
+      const A* d_o = Products::unpacked(queries_.d_o + matrix, first,
+                                        x.d_o.at(b, at + first, h * width_), x.d_o.row,
+                                        count, width_, rows_ + half * stride_);
       pack_rows(x.o.at(b, at + first, h * width_), x.o.row, count, count, width_, rows_);
       for (std::int64_t r = 0; r < count; ++r)
-        queries_.delta[offset + first + r] =
-            dot(d_o + r * stride_, rows_ + r * stride_);
+        queries_.delta[offset + first + r] = dot(d_o + r * stride_, rows_ + r * stride_);
     }
   }
 
@@ -221,7 +220,7 @@ class Backward {
   FirstKeys<A> first_keys_;
   DroppedBlocks<A> dropped_;
   std::array<bool, group> fresh_{};  // query blocks that have no dq^T yet
-  PackedKeys<A> keys_, values_;  // of one key block
+  PackedKeys<A> keys_, values_;      // of one key block
   A *p_t_, *ds_t_;  // of one pair of blocks: s'^T, then p^T; dp^T, then ds^T
   A* rows_;
   A *dk_, *dv_;  // [keys of the part][K]
@@ -243,7 +242,8 @@ void attention_backward(Arena& scratch, const AttentionShape& shape,
   const ArenaScope scope(scratch);
   visit_floating(q_THK.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
-    const std::int64_t elements = round_up(Backward<T, PlainProducts<T>>::memory(shape, blocks), 16);
+    const std::int64_t elements =
+        round_up(Backward<T, PlainProducts<T>>::memory(shape, blocks), 16);
     const TensorView memory =
         scratch.take(dtype_of<A>, {workers, elements}, "attention backward");
     if (scratch.device().is_meta()) return;
@@ -264,8 +264,7 @@ void attention_backward(Arena& scratch, const AttentionShape& shape,
     with_products<T>([&]<class Products>(Products) {
       share_tasks("attention backward", tasks, workers,
                   [&](std::int64_t task, std::int64_t worker) {
-                    Backward<T, Products>(operands,
-                                          memory.data<A>() + worker * elements)
+                    Backward<T, Products>(operands, memory.data<A>() + worker * elements)
                         .run(task / shape.kv_heads, task % shape.kv_heads);
                   });
     });

@@ -142,9 +142,8 @@ class Forward {
     // 3. o^T = shrink o^T + v^T p^T
     for_stripes(diagonal, keys, [&](const Stripe& s) {
       const bool kept = !(fresh && s.key == 0);
-      Products::sum_keys(
-          s, end, width_, values_, scores_t_, outputs_t,
-          {kept, kept && s.key == 0 ? shrink_ : nullptr});
+      Products::sum_keys(s, end, width_, values_, scores_t_, outputs_t,
+                         {kept, kept && s.key == 0 ? shrink_ : nullptr});
     });
   }
 
@@ -273,7 +272,8 @@ void attention(Arena& scratch, const AttentionShape& shape, const AttentionPart&
   const ArenaScope scope(scratch);
   visit_floating(q_THK.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
-    const std::int64_t elements = round_up(Forward<T, PlainProducts<T>>::memory(shape, blocks), 16);
+    const std::int64_t elements =
+        round_up(Forward<T, PlainProducts<T>>::memory(shape, blocks), 16);
     const TensorView memory = scratch.take(dtype_of<A>, {workers, elements}, "attention");
     if (scratch.device().is_meta()) return;
     const std::int64_t query = part.queries.begin, key = part.keys.begin;

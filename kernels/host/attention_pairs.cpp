@@ -36,8 +36,8 @@ TRIREME_BF16_TARGET void tile(std::int64_t words, Left a, Matrix<const float> b,
       right[v] = as_pairs(_mm512_loadu_si512(b.data + p * b.stride + v * lanes));
 #pragma GCC unroll 6
     for (int m = 0; m < M; ++m) {
-      const __m512bh left = as_pairs(
-          _mm512_castps_si512(_mm512_set1_ps(a.data[m * a.line + p * a.word])));
+      const __m512bh left =
+          as_pairs(_mm512_castps_si512(_mm512_set1_ps(a.data[m * a.line + p * a.word])));
 #pragma GCC unroll 4
       for (int v = 0; v < N; ++v)
         sums[m][v] = _mm512_dpbf16_ps(sums[m][v], left, right[v]);
@@ -63,8 +63,7 @@ template <int N, int M = most_rows>
 void multiply_rows(std::int64_t rows, std::int64_t words, Left a, Matrix<const float> b,
                    Matrix<float> c, float factor, Previous<float> previous) {
   if constexpr (M > 1)
-    if (rows < M)
-      return multiply_rows<N, M - 1>(rows, words, a, b, c, factor, previous);
+    if (rows < M) return multiply_rows<N, M - 1>(rows, words, a, b, c, factor, previous);
   tile<M, N>(words, a, b, c, factor, previous);
 }
 
@@ -93,7 +92,8 @@ TRIREME_BF16_TARGET inline __m512i rounded(const float* from) {
 
 PanelSource source_of(const BFloat16* from, std::int64_t stride, bool lines_apart,
                       std::int64_t lines, std::int64_t depth) {
-  return {reinterpret_cast<const std::uint16_t*>(from), stride, lines_apart, lines, depth};
+  return {reinterpret_cast<const std::uint16_t*>(from), stride, lines_apart, lines,
+          depth};
 }
 
 PanelPlace place_at(float* to, std::int64_t step) {

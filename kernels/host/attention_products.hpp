@@ -1,4 +1,4 @@
-// How attention's blocks are packed and multiplied: in the accumulator's type, or in bf16.
+// How blocks of attention are packed and multiplied: in f32 or f64, or in bf16.
 // SPDX-License-Identifier: Apache-2.0
 // Both have the same functions and memory. `s` is a stripe of a block of keys, `end` the
 // end of its columns; scores, probabilities and their gradients are [block][block],
@@ -65,10 +65,9 @@ struct PlainProducts {
   static void score(const Stripe& s, std::int64_t end, std::int64_t width, A /*factor*/,
                     const PackedKeys<A>& keys, const A* columns, A* scores) {
     const std::int64_t stride = padded(width);
-    simd::multiply<A, false>(s.keys, end - s.column, width,
-                             {keys.by_width + s.key * stride, stride},
-                             {columns + s.column, block},
-                             {scores + s.key * block + s.column, block}, {});
+    simd::multiply<A, false>(
+        s.keys, end - s.column, width, {keys.by_width + s.key * stride, stride},
+        {columns + s.column, block}, {scores + s.key * block + s.column, block}, {});
   }
   static void round_keys(const Stripe&, std::int64_t, A*) {}
   // sums = previous + keys^T x
@@ -76,19 +75,17 @@ struct PlainProducts {
                        const PackedKeys<A>& keys, const A* x, A* sums,
                        simd::Previous<A> previous) {
     const std::int64_t stride = padded(width);
-    simd::multiply<A, true>(width, end - s.column, s.keys,
-                            {keys.by_rows + s.key * stride, stride},
-                            {x + s.key * block + s.column, block},
-                            {sums + s.column, block}, previous);
+    simd::multiply<A, true>(
+        width, end - s.column, s.keys, {keys.by_rows + s.key * stride, stride},
+        {x + s.key * block + s.column, block}, {sums + s.column, block}, previous);
   }
   static void round_gradients(const Stripe&, std::int64_t, A*, A*) {}
   // dv += p by_rows, dk += ds by_rows, whose rows are queries [s.column, rows)
   static void add_values(const Stripe& s, std::int64_t rows, std::int64_t stride,
                          const A* p, const A* by_rows, A* sums) {
-    simd::multiply<A, false>(s.keys, stride, rows - s.column,
-                             {p + s.key * block + s.column, block},
-                             {by_rows + s.column * stride, stride}, {sums, stride},
-                             {true});
+    simd::multiply<A, false>(
+        s.keys, stride, rows - s.column, {p + s.key * block + s.column, block},
+        {by_rows + s.column * stride, stride}, {sums, stride}, {true});
   }
   static void add_keys(const Stripe& s, std::int64_t rows, std::int64_t stride,
                        const A* /*p*/, const A* ds, const A* by_rows, A* sums) {
@@ -144,7 +141,8 @@ struct PairProducts {
                     const PackedKeys<A>& keys, const A* columns, A* scores) {
     const std::int64_t words = padded(width) / 2;
     pairs::multiply(s.keys, end - s.column, words,
-                    {keys.by_width + s.key * words, words, 1}, {columns + s.column, block},
+                    {keys.by_width + s.key * words, words, 1},
+                    {columns + s.column, block},
                     {scores + s.key * block + s.column, block}, factor, {});
   }
   // Probabilities of keys 2 j and 2 j + 1 become row j of the block.
@@ -158,8 +156,8 @@ struct PairProducts {
     const std::int64_t stride = padded(width);
     pairs::multiply(width, end - s.column, divide_up(s.keys, 2),
                     {keys.by_rows + s.key / 2 * stride, 1, stride},
-                    {x + s.key / 2 * block + s.column, block}, {sums + s.column, block}, 1,
-                    previous);
+                    {x + s.key / 2 * block + s.column, block}, {sums + s.column, block},
+                    1, previous);
   }
   // Row j of p becomes that of p and, in its second half, of ds; ds as in round_keys().
   static void round_gradients(const Stripe& s, std::int64_t end, A* p, A* ds) {
@@ -175,8 +173,8 @@ struct PairProducts {
                     {p + s.key * block + s.column / 2, block, 1},
                     {by_rows + s.column * stride / 2, stride}, {sums, stride}, 1, {true});
   }
-  static void add_keys(const Stripe& s, std::int64_t rows, std::int64_t stride, const A* p,
-                       const A* /*ds*/, const A* by_rows, A* sums) {
+  static void add_keys(const Stripe& s, std::int64_t rows, std::int64_t stride,
+                       const A* p, const A* /*ds*/, const A* by_rows, A* sums) {
     add_values(s, rows, stride, p + block / 2, by_rows, sums);
   }
 };

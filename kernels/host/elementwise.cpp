@@ -89,7 +89,8 @@ std::int64_t parts_of(const TensorView& x) {
   return reduction_parts(x.elements(), elements_per_task);
 }
 
-// f(part, data, count) for some parts of a dense tensor; their number depends on its size.
+// f(part, data, count) for some parts of a dense tensor; their number depends on its
+// size.
 template <class F>
 void for_parts(const TensorView& x, const Range& parts, const F& f) {
   const std::int64_t n = x.elements(), of = parts_of(x);

@@ -66,7 +66,8 @@ void update_block(const Formula& formula, T* __restrict master, T* __restrict gr
 }
 
 // The same thread has the same elements in each step, and so does the memory near it.
-void update_share(const Update& update, const UpdateTensors& tensors, const Share& share) {
+void update_share(const Update& update, const UpdateTensors& tensors,
+                  const Share& share) {
   const std::int64_t n = tensors.master.elements();
   const Range blocks = split_range(divide_up(n, sweep_block), share.of, share.index);
   visit_master(tensors.master, [&](auto element) {

@@ -70,8 +70,8 @@ double merged(const PartCase<T>& x, std::size_t segments) {
 }
 
 // What sums of a part err beside that. A host that multiplies bf16 itself rounds each
-// probability to it, by half an epsilon at most: errors of single keys fall either way, so
-// that those of a sum of keys stay below as much of its size.
+// probability to it, by half an epsilon at most: errors of single keys fall either way,
+// so that those of a sum of keys stay below as much of its size.
 template <class T>
 double merged_sums(const PartCase<T>& x, std::size_t segments) {
   const bool rounds = std::is_same_v<T, BFloat16> && test_device() == Device::host() &&
