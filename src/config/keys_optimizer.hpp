@@ -157,10 +157,47 @@ struct MuonKeys : Section {
       of_muon<&optim::MuonConfig::match_adamw>};
 };
 
+// A setting of the step that copies of the model take together.
+template <auto member>
+inline constexpr auto of_outer =
+    sets<&RunConfig::optimizer, &optim::OptimizerConfig::outer, member>;
+
+struct OuterKeys : Section {
+  constexpr OuterKeys() : Section("optimizer.outer") {}
+
+  Integer every{
+      *this,
+      "every",
+      "steps",
+      "0",
+      within(0, most_steps),
+      "Steps that each copy of the model (a data rank with NO_SHARD, a group with "
+      "HYBRID_SHARD) takes by itself before the copies are averaged, as in LocalSGD and "
+      "DiLoCo; 0: their gradients are summed in every step.",
+      of_outer<&optim::OuterConfig::every>};
+  Real learning_rate{
+      *this,
+      "learning_rate",
+      "",
+      "1.0",
+      above(0, 1e6),
+      "How far the model goes the way to the mean of the copies; 1: all of it, which is "
+      "LocalSGD; DiLoCo takes 0.7.",
+      of_outer<&optim::OuterConfig::learning_rate>};
+  Real momentum{*this,
+                "momentum",
+                "",
+                "0.0",
+                below(0, 1),
+                "Nesterov's, of that movement; DiLoCo takes 0.9.",
+                of_outer<&optim::OuterConfig::momentum>};
+};
+
 namespace key {
 inline constexpr OptimizerKeys optimizer;
 inline constexpr ScheduleKeys schedule;
 inline constexpr MuonKeys muon;
+inline constexpr OuterKeys outer;
 }  // namespace key
 
 }  // namespace trireme::config

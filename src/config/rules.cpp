@@ -42,6 +42,7 @@ void Rules::judge() {
   precision_rules();
   optimizer_rules();
   group_rules();
+  outer_rules();
   adapter_rules();
   debug_rules();
 }

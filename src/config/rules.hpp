@@ -116,6 +116,9 @@ class Rules : public OffloadRules {
   void matrix_rules();
   void optimizer_rules();
   void group_rules();
+  void outer_rules();
+  void outer_mesh_rules();
+  void outer_round_rules();
   void debug_rules();
   void fault_rule();
 };

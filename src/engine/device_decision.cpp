@@ -28,6 +28,7 @@ bool decides_on_device(const config::RunConfig& config, const optim::StoreConfig
       mesh.transport() == comm::Transport::nccl || mesh.shape().size() == 1;
   return for_gpu(mesh, device) && by_queue && store.updates_by_device() &&
          config.precision.compute != DType::f16 && !config.model.has_experts() &&
+         !config.optimizer.outer.on() &&
          config.health.steps.spike == config::StepRules::Reaction::off;
 }
 

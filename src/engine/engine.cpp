@@ -40,6 +40,7 @@ optim::StoreConfig store_config(const config::RunConfig& config, const comm::Mes
           .seed = config.run.seed,
           .error_feedback = config.precision.error_feedback,
           .reports = config.precision.report_every > 0,
+          .outer = config.optimizer.outer,
           .frozen_as_kept = config.adapter.matrices.exists()};
 }
 

@@ -215,6 +215,10 @@ void RankModel::forget_codes() {
 void RankModel::weights_updated() {
   for (Chunk& chunk : chunks_)
     for (nn::Moe* moe : chunk.stage->moe_layers()) moe->update_bias();
+  weights_changed();
+}
+
+void RankModel::weights_changed() {
   for (nn::Fp8State* scales : fp8_states()) scales->weights_changed();
   forget_codes();
 }

@@ -64,6 +64,8 @@ class RankModel {
   void begin_step(Stream& stream);
   // The weights were updated: biases of routers, scales and codes of FP8 weights follow.
   void weights_updated();
+  // What is made of them is made anew, without an update.
+  void weights_changed();
   // Codes of FP8 weights that were kept are made anew, as after weights were loaded.
   void forget_codes();
 

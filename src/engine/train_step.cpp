@@ -53,6 +53,9 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   } else {
     finish_by_host(step);
   }
+  // 5. copies of the model that take steps by themselves become one again
+  drifts_ = config_.optimizer.outer.on();
+  if (config_.optimizer.outer.ends_round(batch.step)) average_copies(observer);
   observer.enter(StepPhase::finished, batch.step);
   return step.result;
 }
@@ -80,7 +83,9 @@ void Engine::finish_by_host(UnderWay& step) {
   observer.enter(StepPhase::update, result.step);
   result.loss = all.loss;
   if (config_.learns_pairs()) result.pairs = mean_of_pairs(step.items);
-  result.gradient_norm = std::sqrt(all.squares) / step.scale;
+  // Copies that take steps by themselves share one factor of clipping: that of the root
+  // of their norms' mean square.
+  result.gradient_norm = std::sqrt(all.squares * lone_copies()) / step.scale;
   const std::int64_t number = update_number(result.step);
   result.learning_rate = optim::learning_rate(config_.optimizer, number);
   observer.gradients_ready(step.scale);
@@ -149,11 +154,28 @@ bool Engine::overflows(const StepResult& result) {
   return true;
 }
 
+// Copies of the model that take steps by themselves, each by its part of the mean over
+// the global batch, times so many; else 1.
+int Engine::lone_copies() const {
+  if (!config_.optimizer.outer.on()) return 1;
+  return config_.parallel.sharding == optim::Sharding::none ? mesh_.replicas().size()
+                                                            : mesh_.copies().size();
+}
+
+void Engine::average_copies(StepObserver& observer) {
+  if (!drifts_) return;
+  observer.before_update();
+  store_->average_copies();
+  model_.weights_changed();
+  drifts_ = false;
+}
+
 // Of the weights, and of the routers' biases.
 void Engine::update(const StepResult& result, double loss_scale, std::int64_t number) {
   const double factor =
       kernels::math::clipping(config_.optimizer.clip, result.gradient_norm);
-  store_->update(config_.optimizer, result.learning_rate, factor / loss_scale, number);
+  store_->update(config_.optimizer, result.learning_rate,
+                 factor * lone_copies() / loss_scale, number);
   model_.weights_updated();
 }
 

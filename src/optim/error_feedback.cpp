@@ -25,7 +25,7 @@ ErrorFeedback::ErrorFeedback(StoreContext& context, NumberCodec& codec, Device d
       format("{} {}", static_cast<int>(config.sharding), everyone.size());
   for (const FlatParameter& flat : context.layout.flats)
     layout += format(" {} {} {} {}", flat.name, flat.elements, flat.shard_group->size(),
-                     flat.replicate_group->size());
+                     flat.sum_group->size());
   const std::string owner = format("{}.rank-{}", hash_name(layout), everyone.rank());
   allocate(device, SumOver::shards, owner);
   allocate(device, SumOver::replicas, owner);
@@ -38,7 +38,7 @@ void ErrorFeedback::allocate(Device device, SumOver over, const std::string& own
   std::int64_t results = 0;
   bool reduces = false;
   for (const FlatParameter& flat : layout.flats) {
-    const std::int64_t ranks = (shards ? flat.shard_group : flat.replicate_group)->size();
+    const std::int64_t ranks = (shards ? flat.shard_group : flat.sum_group)->size();
     losses.result_begin.push_back(results);
     if (flat.frozen) continue;
     results += elements_per_rank(shards ? flat.elements : flat.shard_elements(), ranks);

@@ -130,6 +130,7 @@ FlatLayout make_flat_layout(const std::vector<ParamModule>& modules,
       const FlatGroups& groups = flat.expert ? expert : dense;
       flat.shard_group = groups.shard_group;
       flat.replicate_group = groups.replicate_group;
+      flat.sum_group = groups.sum_group;
       for (Param* param : wrapping.wrapped[w].params) {
         if (kind_of(*param, matrices_apart) != kind) continue;
         const std::int64_t elements = param->shape.elements();

@@ -42,6 +42,7 @@ struct FlatParameter {
   bool matrices = false;                   // that a rule for whole matrices updates
   comm::Group* shard_group = nullptr;      // has a shard each
   comm::Group* replicate_group = nullptr;  // has the same shard
+  comm::Group* sum_group = nullptr;        // of these, whose gradients are summed
   std::vector<ParameterView> views;
   std::vector<TensorRange> tensors;
   std::int64_t elements = 0;  // unsharded, with padding
@@ -96,10 +97,12 @@ struct FlatLayout {
   }
 };
 
-// The groups that hold a kind of flat parameter.
+// The groups that hold a kind of flat parameter. sum_group: in each step; all replicas,
+// or one, where each takes steps by itself.
 struct FlatGroups {
   comm::Group* shard_group = nullptr;
   comm::Group* replicate_group = nullptr;
+  comm::Group* sum_group = nullptr;
 };
 
 // Modules in the order of forward. A flat parameter takes in modules until it has at

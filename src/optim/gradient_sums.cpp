@@ -110,9 +110,9 @@ void GradientSums::cut_buckets() {
     for (std::size_t i = flat.views.size(); i-- > 0;) {
       const ParameterView& view = flat.views[i];
       const bool open = !reduce_buckets_.empty() &&
-                        reduce_buckets_.back().group == flat.replicate_group &&
+                        reduce_buckets_.back().group == flat.sum_group &&
                         reduce_buckets_.back().end - reduce_buckets_.back().begin < least;
-      if (!open) reduce_buckets_.push_back({end, end, flat.replicate_group, 0, 0, {}});
+      if (!open) reduce_buckets_.push_back({end, end, flat.sum_group, 0, 0, {}});
       ReduceBucket& bucket = reduce_buckets_.back();
       bucket.begin = end = flat.unsharded_begin + view.begin;
       ++bucket.params;
@@ -300,7 +300,7 @@ void GradientSums::FlatState::sum_over_replicas(Stream& stream, const FlatParame
                                                 const TensorView& shard) {
   if (over_replicas) return;
   over_replicas = true;
-  handle = flat.replicate_group->all_reduce(stream, shard);
+  handle = flat.sum_group->all_reduce(stream, shard);
 }
 
 void GradientSums::finish() {
@@ -343,7 +343,7 @@ double GradientSums::squares(const TensorView& sum) {
   const TensorView& all = sum.empty() ? norm_.view() : sum;
   std::vector<TensorView> plain;
   for (const FlatParameter& flat : context_.layout.flats) {
-    if (flat.frozen || flat.replicate_group->rank() != 0) continue;
+    if (flat.frozen || flat.sum_group->rank() != 0) continue;
     add_squares(flat, shard(flat), all, plain);
   }
   kernels::add_sums_of_squares(stream, plain, all);

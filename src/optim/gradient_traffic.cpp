@@ -24,7 +24,7 @@ GradientTraffic::GradientTraffic(StoreContext& context, NumberCodec& codec, Devi
   for (const FlatParameter& flat : context.layout.flats) {
     largest = std::max(largest, flat.elements);
     ranks = std::max<std::int64_t>(
-        {ranks, flat.shard_group->size(), flat.replicate_group->size()});
+        {ranks, flat.shard_group->size(), flat.sum_group->size()});
   }
   const std::size_t size =
       std::max(size_of(type), size_of(config.type(TensorClass::gradient)));
@@ -45,7 +45,7 @@ bool GradientTraffic::sums_codes() const {
 void GradientTraffic::all_reduce(const FlatParameter& flat, Range range,
                                  const TensorView& values) {
   const DType type = context_.config.type(TensorClass::gradient_traffic);
-  comm::Group& group = *flat.replicate_group;
+  comm::Group& group = *flat.sum_group;
   Stream& stream = context_.stream;
   if (group.size() == 1) return;
   if (!context_.config.low_precision_traffic())

@@ -81,7 +81,7 @@ void GradientSums::reduce_low_precision() {
         encode_sum(flat, flat.shard(),
                    values.rows(flat.shard().begin, flat.shard_elements()), shard(flat));
     }
-    if (flat.replicate_group->size() == 1) continue;
+    if (flat.sum_group->size() == 1) continue;
     with_values(flat, flat.shard(), shard(flat), [&](const TensorView& values) {
       traffic_.all_reduce(flat, flat.shard(), values);
     });

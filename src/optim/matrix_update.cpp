@@ -74,13 +74,13 @@ void MatrixUpdate::find_matrices(const std::vector<FlatParameter>& flats) {
 }
 
 int MatrixUpdate::ranks_of(const FlatParameter& flat) const {
-  return tensor_->size() * flat.shard_group->size() * flat.replicate_group->size();
+  return tensor_->size() * flat.shard_group->size() * flat.sum_group->size();
 }
 
 MatrixUpdate::Owner MatrixUpdate::owner_of(const FlatParameter& flat,
                                            std::size_t i) const {
   const int place = static_cast<int>(i) % ranks_of(flat);
-  const int copies = flat.replicate_group->size(), shards = flat.shard_group->size();
+  const int copies = flat.sum_group->size(), shards = flat.shard_group->size();
   return {place / (copies * shards), place / copies % shards, place % copies};
 }
 
@@ -147,13 +147,13 @@ void MatrixUpdate::share_out(Stream& stream, int steps, std::size_t first,
   for (std::size_t i = first; i < last; ++i) {
     const Owner owner = owner_of(flat, i - first);
     if (owner.tensor == tensor_->rank() && owner.shard == flat.shard_group->rank() &&
-        owner.copy == flat.replicate_group->rank())
+        owner.copy == flat.sum_group->rank())
       kernels::orthogonalize(stream, whole_of(i - first, matrices_[i]), steps, memory_);
   }
   for (std::size_t i = first; i < last; ++i) {
     const Owner owner = owner_of(flat, i - first);
     const TensorView whole = whole_of(i - first, matrices_[i]);
-    flat.replicate_group->broadcast(stream, whole, owner.copy).wait();
+    flat.sum_group->broadcast(stream, whole, owner.copy).wait();
     flat.shard_group->broadcast(stream, whole, owner.shard).wait();
     tensor_->broadcast(stream, whole, owner.tensor).wait();
   }

@@ -62,6 +62,20 @@ struct MuonConfig {
   }
 };
 
+// Copies of the model (data ranks, or groups of HYBRID_SHARD) that take steps by
+// themselves, and the step that they take together: see OuterStep.
+struct OuterConfig {
+  std::int64_t every = 0;    // steps; 0: the copies' gradients are summed in each
+  double learning_rate = 1;  // 1: the mean of the copies, as in LocalSGD
+  double momentum = 0;       // Nesterov's
+
+  bool on() const { return every > 0; }
+  bool ends_round(std::int64_t step) const { return on() && step % every == 0; }
+  bool has_momentum() const { return on() && momentum > 0; }
+  // The weights at the begin of a round are kept.
+  bool has_anchor() const { return has_momentum() || (on() && learning_rate != 1); }
+};
+
 struct OptimizerConfig {
   std::string name = "adamw";  // of a rule
   double learning_rate = 0;
@@ -73,6 +87,7 @@ struct OptimizerConfig {
   std::int64_t steps = 0;  // of the run, as the schedule counts
   std::vector<ParameterGroup> groups;
   MuonConfig muon;
+  OuterConfig outer;
 
   const UpdateRule& rule() const { return update_rule(name, beta1); }
   // Before a deck is checked, the name may be one that is not available yet.

@@ -13,14 +13,22 @@
 namespace trireme::optim {
 namespace {
 
-FlatGroups dense_groups(comm::Mesh& mesh, Sharding sharding) {
-  if (sharding == Sharding::none) return {&mesh.alone(), &mesh.replicas()};
-  return {&mesh.shards(), &mesh.copies()};
+// Copies that take steps by themselves sum up nothing before they are averaged.
+FlatGroups with_sums(comm::Mesh& mesh, const StoreConfig& config, comm::Group& shards,
+                     comm::Group& replicas) {
+  return {&shards, &replicas, config.outer.on() ? &mesh.alone() : &replicas};
 }
 
-FlatGroups expert_groups(comm::Mesh& mesh, Sharding sharding) {
-  if (sharding == Sharding::none) return {&mesh.alone(), &mesh.expert_replicas()};
-  return {&mesh.expert_shards(), &mesh.expert_copies()};
+FlatGroups dense_groups(comm::Mesh& mesh, const StoreConfig& config) {
+  if (config.sharding == Sharding::none)
+    return with_sums(mesh, config, mesh.alone(), mesh.replicas());
+  return with_sums(mesh, config, mesh.shards(), mesh.copies());
+}
+
+FlatGroups expert_groups(comm::Mesh& mesh, const StoreConfig& config) {
+  if (config.sharding == Sharding::none)
+    return with_sums(mesh, config, mesh.alone(), mesh.expert_replicas());
+  return with_sums(mesh, config, mesh.expert_shards(), mesh.expert_copies());
 }
 
 StoreContext make_context(const std::vector<ParamModule>& modules,
@@ -29,9 +37,8 @@ StoreContext make_context(const std::vector<ParamModule>& modules,
           "weights can be offloaded only when they are sharded");
   check_recipe(config);
   return {config, mesh,
-          make_flat_layout(modules, config.wrap_parameters,
-                           dense_groups(mesh, config.sharding),
-                           expert_groups(mesh, config.sharding),
+          make_flat_layout(modules, config.wrap_parameters, dense_groups(mesh, config),
+                           expert_groups(mesh, config),
                            config.rule->kind == UpdateKind::matrices),
           Stream(device)};
 }
@@ -146,6 +153,8 @@ ParameterStore::ParameterStore(const std::vector<ParamModule>& modules,
       weights_(context_, scales_, memory_, device),
       state_(context_, codec_, scales_, memory_, weights_, device) {
   if (config.training) gradients_.emplace(context_, codec_, device);
+  if (config.training && config.outer.on())
+    outer_.emplace(context_, memory_, state_, device);
   for (const FlatParameter& flat : context_.layout.flats)
     for (const ParameterView& view : flat.views) params_.push_back(view.param);
 }
@@ -182,6 +191,25 @@ void ParameterStore::open_gradients(int module) {
 
 void ParameterStore::close_gradients(int module) {
   if (gradients_) gradients_->close(module);
+}
+
+void ParameterStore::refresh_weights() {
+  state_.refresh_weights();
+  if (outer_) outer_->begin_round();
+}
+
+void ParameterStore::average_copies() {
+  require(outer_.has_value(), "copies are averaged that take no steps by themselves");
+  weights_.wait();
+  outer_->run();
+  refresh_weights();
+}
+
+std::vector<StateBox> ParameterStore::state_boxes() {
+  weights_.wait();
+  std::vector<StateBox> boxes = state_.boxes();
+  if (outer_) outer_->append_boxes(boxes);
+  return boxes;
 }
 
 std::vector<StateBox> ParameterStore::feedback_boxes() const {

@@ -15,6 +15,7 @@
 #include "optim/number_codec.hpp"
 #include "optim/optimizer_config.hpp"
 #include "optim/optimizer_state.hpp"
+#include "optim/outer_step.hpp"
 #include "optim/state_memory.hpp"
 #include "optim/state_scales.hpp"
 #include "optim/store_context.hpp"
@@ -35,7 +36,7 @@ class ParameterStore final : public WeightAccess {
   // more than its shards.
   void initialize(std::uint64_t seed);
   // Brings the weights in use up to date with the master weights, after they were loaded.
-  void refresh_weights() { state_.refresh_weights(); }
+  void refresh_weights();
 
   // What modules say: see WeightAccess.
   void fetch(int module, Direction direction) override;
@@ -71,6 +72,9 @@ class ParameterStore final : public WeightAccess {
               std::int64_t step, const TensorView& decision = {}) {
     state_.update(*gradients_, config, {learning_rate, gradient_scale, step, decision});
   }
+  // With OuterConfig: makes the copies of the model, which took steps by themselves, one
+  // again. See OuterStep.
+  void average_copies();
   // Leaves the gradients at zero without an update.
   void clear_gradients() { gradients_->clear(); }
   // Makes a number of this rank's sums NaN: a fault for tests.
@@ -81,13 +85,11 @@ class ParameterStore final : public WeightAccess {
   // nothing is of low precision but weights that are plain numbers.
   StoredReport& report() { return codec_.report(); }
 
-  // Boxes of this rank's shards of all tensors: weights (master where there are some) and
-  // moments.
-  std::vector<StateBox> state_boxes() {
-    weights_.wait();
-    return state_.boxes();
-  }
-  // The sums over the whole mesh, decoded where they are kept in another type.
+  // Boxes of this rank's shards of all tensors: weights (master where there are some),
+  // moments, and the momentum of OuterStep.
+  std::vector<StateBox> state_boxes();
+  // The sums over the whole mesh (with OuterConfig over this copy's ranks), decoded where
+  // they are kept in another type.
   std::vector<StateBox> gradient_boxes() { return gradients_->boxes(); }
   // What error feedback carries over, which belongs to this rank alone and means nothing
   // on another mesh: whole tensors under names of this layout and rank. None without it.
@@ -97,9 +99,11 @@ class ParameterStore final : public WeightAccess {
   std::int64_t local_elements() const;  // parameters on this rank, without padding
   std::size_t weight_bytes() const { return weights_.bytes(); }
   std::size_t gradient_bytes() const { return gradients_ ? gradients_->bytes() : 0; }
-  std::size_t optimizer_bytes() const { return state_.bytes(); }
+  std::size_t optimizer_bytes() const { return state_.bytes() + outer_bytes(); }
   // Of these, what is on the device wherever the rest lies.
-  std::size_t resident_optimizer_bytes() const { return state_.resident_bytes(); }
+  std::size_t resident_optimizer_bytes() const {
+    return state_.resident_bytes() + outer_bytes();
+  }
   // Weights, gradients and the optimizer's state, without what is gathered or opened for
   // a module: the recipe's bytes per parameter times the elements of all flat parameters
   // (Sharding::none, nothing frozen).
@@ -132,6 +136,8 @@ class ParameterStore final : public WeightAccess {
   int peak_gathered() const { return weights_.peak_gathered(); }
 
  private:
+  std::size_t outer_bytes() const { return outer_ ? outer_->bytes() : 0; }
+
   StoreContext context_;
   NumberCodec codec_;
   StateScales scales_;
@@ -139,6 +145,7 @@ class ParameterStore final : public WeightAccess {
   GatheredWeights weights_;
   std::optional<GradientSums> gradients_;  // in training
   OptimizerState state_;
+  std::optional<OuterStep> outer_;  // with OuterConfig
   std::vector<Param*> params_;
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/recipe.hpp"
+#include "optim/optimizer_config.hpp"
 #include "optim/update_rules.hpp"
 
 namespace trireme::optim {
@@ -44,6 +45,7 @@ struct StoreConfig {
   // What rounding takes from gradients on the wire is added to the next ones.
   bool error_feedback = false;
   bool reports = false;  // there is memory for a StoredReport
+  OuterConfig outer;     // of copies that take steps by themselves
   // What is frozen has no master weights, in whatever type weights are kept.
   bool frozen_as_kept = false;
 

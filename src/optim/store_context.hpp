@@ -39,11 +39,12 @@ struct OffloadTraffic {
 // A box of a tensor in the store, for checkpoints and dumps.
 struct StateBox {
   const NamedBox* named = nullptr;
-  std::string_view section;  // "model", "optimizer/moment1", "optimizer/moment2",
-                             // "gradient"; codes and numbers of FP8 and fp16 with
-                             // their scales, [1] each: "optimizer/moment1_scale", ...
-  Shape global_begin;        // of the box in the tensor; its extent is data.shape()
-  TensorView data;           // dense
+  std::string_view
+      section;  // "model", "optimizer/moment1", "optimizer/moment2",
+                // "optimizer/outer_momentum", "gradient"; codes and numbers of FP8 and
+                // fp16 with their scales, [1] each: "optimizer/moment1_scale", ...
+  Shape global_begin;  // of the box in the tensor; its extent is data.shape()
+  TensorView data;     // dense
   bool write = false;  // this rank writes it: owned, and dealt out over the replicas
   // Where `data` is the memory of a file: reads from the file into memory on the host,
   // and names what goes wrong.

@@ -136,6 +136,24 @@ Timing time_step(engine::Engine& engine, const config::RunConfig& config,
   return timing;
 }
 
+// The end of a round of copies that take steps by themselves; `engine` has taken a step.
+// With rounds of one step that is part of each.
+void plan_round(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
+                const config::RunConfig& config, const Machine* machine) {
+  engine::StepObserver nobody;
+  comm::TrafficMeter meter(mesh);
+  if (machine == nullptr) {
+    engine.average_copies(nobody);
+  } else {
+    StepClock clock(*machine, mesh.shape(), mesh.folding(), mesh.rank());
+    const WorkMeterInUse in_use(clock);
+    engine.average_copies(nobody);
+    plan.timing.round_seconds = clock.seconds();
+  }
+  meter.end();
+  if (config.optimizer.outer.every > 1) plan.round_traffic = engine::last_lap(meter);
+}
+
 }  // namespace
 
 config::RunConfig known_on(const PlannedDevice& on, const config::RunConfig& config) {
@@ -158,10 +176,11 @@ Plan make_plan(const config::RunConfig& deck, int rank, const PlannedDevice& on)
   else
     plan.timing = time_step(engine, config, mesh, *on.machine);
   meter.end();
+  plan.traffic = engine::last_lap(meter);
+  plan_round(plan, engine, mesh, config, on.machine);
 
   fill_memory(plan, engine, mesh, config);
   if (!on.device.is_cuda()) plan.program_bytes = program_on_hosts;
-  plan.traffic = engine::last_lap(meter);
   for (const optim::FlatParameter& flat : engine.store().flats()) {
     PlannedUnit& row = plan.units.emplace_back();
     row.name =
@@ -338,9 +357,15 @@ std::string describe(const config::RunConfig& config, std::span<const Plan> plan
   }
   if (config.parallel.sharding != optim::Sharding::none)
     text += units_text(config, plans);
-  const std::string traffic =
-      engine::traffic_table(plan.traffic, 1, plan.timing.step_seconds > 0);
-  text += traffic.empty() ? "" : "traffic   a step of rank 0\n" + traffic;
+  const auto add_traffic = [&](const std::vector<engine::TrafficRow>& rows,
+                               const std::string& of) {
+    const std::string table =
+        engine::traffic_table(rows, 1, plan.timing.step_seconds > 0);
+    if (!table.empty()) text += "traffic   " + of + " of rank 0\n" + table;
+  };
+  add_traffic(plan.traffic, "a step");
+  add_traffic(plan.round_traffic, format("the mean of the copies, every {} steps,",
+                                         config.optimizer.outer.every));
   if (mesh.pipeline > 1) text += pipeline_text(config, plans);
   text += format("work      {}FLOP a step ({} a token)", human_count(plan.flops_per_step),
                  human_count(model::flops_per_token(config.model).full));

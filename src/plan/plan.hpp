@@ -37,6 +37,7 @@ struct Timing {
   double waiting = 0;                // for collectives
   double host = 0;                   // for what is offloaded
   double stage_message_seconds = 0;  // of the longest message between stages
+  double round_seconds = 0;          // of the end of a round of optimizer.outer
   double checkpoint_bytes = 0;       // that this rank writes
 };
 
@@ -67,9 +68,11 @@ struct Plan {
   std::int64_t local_parameters = 0;        // on the rank
   std::int64_t parameters = 0;              // of the model
   std::vector<engine::TrafficRow> traffic;  // of one step of the rank
-  std::vector<PlannedUnit> units;           // of the rank
-  PlannedCodes codes;                       // with adapter.quantize
-  double flops_per_step = 0;                // of the whole job, full attention
+  // Of the end of a round of optimizer.outer, where that is more than a step.
+  std::vector<engine::TrafficRow> round_traffic;
+  std::vector<PlannedUnit> units;  // of the rank
+  PlannedCodes codes;              // with adapter.quantize
+  double flops_per_step = 0;       // of the whole job, full attention
   Timing timing;
 
   std::int64_t total_memory() const;

@@ -75,13 +75,14 @@ Prediction predict(const config::RunConfig& config, std::span<const Plan> plans,
                    const Machine& machine) {
   Prediction out;
   predict_compute(out, config, plans);
-  double busiest = 0;
+  double busiest = 0, round = 0;
   for (const Plan& plan : plans) {
     const Timing& timing = plan.timing;
     out.ending =
         std::max(out.ending, timing.step_seconds - sum_of(timing.action_seconds));
     out.exposed = std::max(out.exposed, timing.waiting);
     out.host = std::max(out.host, timing.host);
+    round = std::max(round, timing.round_seconds);
     const double busy = timing.products + timing.attention + timing.sweeps;
     if (busy <= busiest) continue;
     busiest = busy;
@@ -89,6 +90,8 @@ Prediction predict(const config::RunConfig& config, std::span<const Plan> plans,
     out.attention = timing.attention;
     out.sweeps = timing.sweeps;
   }
+  if (config.optimizer.outer.on())
+    out.step_seconds += round / static_cast<double>(config.optimizer.outer.every);
   out.step_seconds += out.ending + machine.step_seconds;
   out.tokens_per_second =
       static_cast<double>(config.batch.global * config.model.sequence) / out.step_seconds;

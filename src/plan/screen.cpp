@@ -175,6 +175,20 @@ double Screen::group_seconds(const char* group, const Candidate& c, int ranks,
   return collective_seconds(machine, place, ranks, sent);
 }
 
+// Of each step, for the mean of weights and moments of the copies at the end of a round.
+double Screen::round_seconds(const Candidate& c, const LayerCost& rank) const {
+  const config::RunConfig& base = space_.base(c);
+  const bool shares = c.sharding != optim::Sharding::none;
+  const int copies = c.mesh.data * c.mesh.context / (shares ? c.shard : 1);
+  const double elements =
+      (rank.parameters + rank.expert_parameters) / (shares ? c.shard : 1);
+  const double kept = 1.0 + base.optimizer.rule().states();
+  return group_seconds(shares ? "copies" : "replicas", c, copies,
+                       2 * ring_share(copies) * elements * kept *
+                           size_of_class(base, TensorClass::master)) /
+         static_cast<double>(base.optimizer.outer.every);
+}
+
 // After the last microbatch: what is left of reductions, norm and update of one rank.
 double Screen::ending(const Candidate& c, const LayerCosts& costs, const LayerCost& rank,
                       double hidden) const {
@@ -182,7 +196,10 @@ double Screen::ending(const Candidate& c, const LayerCosts& costs, const LayerCo
   const int replicas = c.mesh.data * c.mesh.context;
   const double sent = size_of_class(base, TensorClass::gradient_traffic);
   double reduce = 0;
-  if (c.sharding < optim::Sharding::gradients) {
+  if (base.optimizer.outer.on()) {
+    reduce = round_seconds(c, rank);
+    hidden = 0;
+  } else if (c.sharding < optim::Sharding::gradients) {
     const double times = c.sharding == optim::Sharding::none ? 2 : 1;
     reduce = group_seconds("replicas", c, replicas,
                            times * ring_share(replicas) * rank.parameters * sent);

@@ -59,6 +59,7 @@ class Screen {
   const std::vector<LayerCost>& stages_of(Measured& measured, const Candidate& c);
   const Slots& slots_of(const Candidate& candidate);
   Parts parts(const Candidate& candidate, Measured& measured);
+  double round_seconds(const Candidate& c, const LayerCost& rank) const;
   double ending(const Candidate& c, const LayerCosts& costs, const LayerCost& rank,
                 double hidden) const;
   double kept_share(const Candidate& candidate, double layers_of_stage) const;

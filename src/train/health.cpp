@@ -75,8 +75,9 @@ void Health::beat(const char* phase) {
 bool Health::accepts(const engine::StepResult& result, double own_loss) {
   const auto judgement = guard_.judge(result.step, result.loss, result.gradient_norm);
   if (judgement.verdict == StepGuard::Verdict::sound) return true;
-  // Memory that changed by itself would explain it better.
-  if (config_.health.check_replicas_every > 0)
+  // Memory that changed by itself would explain it better. Copies that take steps by
+  // themselves are not alike here.
+  if (config_.health.check_replicas_every > 0 && !config_.optimizer.outer.on())
     train::check_replicas(world_, mesh_, replicated_boxes(), progress_.step);
   const std::string what =
       format("step {}: {}{}", result.step, judgement.reason, find_culprits(own_loss));

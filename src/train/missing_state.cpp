@@ -33,6 +33,9 @@ bool is_scale(const std::string& path) {
   return path.starts_with("optimizer/moment1_scale/") ||
          path.starts_with("optimizer/moment2_scale/");
 }
+bool is_outer_momentum(const std::string& path) {
+  return path.starts_with("optimizer/outer_momentum/");
+}
 bool is_loss_scale(const std::string& path) { return path == "optimizer/loss_scale"; }
 
 Paths lines_of(const std::string& text) {
@@ -141,7 +144,8 @@ std::vector<io::TensorBox> boxes_to_load(comm::World& world,
   const bool moment1 = wanted(world, boxes, is_moment1);
   const bool moment2 = wanted(world, boxes, is_second_moment);
   const bool loss_scale = wanted(world, boxes, is_loss_scale);
-  if (!feedback && !moment1 && !moment2 && !loss_scale) return boxes;
+  const bool outer = wanted(world, boxes, is_outer_momentum);
+  if (!feedback && !moment1 && !moment2 && !loss_scale && !outer) return boxes;
   const Stored stored = read_stored(reader);
   const auto leave_out = [&](Kind kind, const char* line) {
     std::erase_if(boxes, [&](const auto& box) { return kind(box.path); });
@@ -166,6 +170,10 @@ std::vector<io::TensorBox> boxes_to_load(comm::World& world,
     leave_out(is_moment1,
               "momentum starts from zero: the checkpoint was written without any "
               "(optimizer.betas[0] = 0)");
+  if (outer && !stored.has(is_outer_momentum))
+    leave_out(is_outer_momentum,
+              "the outer step's momentum starts from zero: the checkpoint was written "
+              "without any (optimizer.outer.momentum = 0)");
   // 2. the scale of the loss
   if (loss_scale && !stored.has(is_loss_scale))
     leave_out(is_loss_scale,

@@ -236,6 +236,7 @@ void Trainer::step() {
   progress_.step = result.step;
   progress_.tokens += result.tokens;
   progress_.loss = result.loss;
+  if (checkpoints_->saves_now()) engine_->average_copies(*observers_);
   health_->check_replicas(checkpoints_->saves_now());
   recorder_->record(result);
   checkpoints_->poll();

@@ -16,6 +16,8 @@ trireme_test(recipe_traffic_test SOURCES recipe_traffic_test.cpp USES train RANK
              LIBRARIES trireme_mesh_run)
 trireme_test(stored_values_test SOURCES stored_values_test.cpp USES optim RANKS 2 ASIDE)
 trireme_test(late_weights_test SOURCES late_weights_test.cpp USES optim RANKS 2 ASIDE)
+trireme_test(outer_step_test SOURCES outer_step_test.cpp USES train RANKS 2 4
+             LIBRARIES trireme_mesh_run)
 trireme_test(replica_sums_test SOURCES replica_sums_test.cpp USES train RANKS 2 4 ASIDE)
 trireme_test(error_feedback_test SOURCES error_feedback_test.cpp USES train RANKS 2 ASIDE LONG_RANKS 3
              LIBRARIES trireme_mesh_run)

@@ -84,6 +84,25 @@ TEST(Memory, LedgerIsAsPlannedInRecipes) {
   }
 }
 
+// Copies that take steps by themselves keep two more numbers for each weight.
+TEST(Memory, LedgerIsAsPlannedWithOuterSteps) {
+  for (const std::string compute : {"fp32", "bf16"}) {
+    for (const char* momentum : {"0.0", "0.9"}) {
+      SCOPED_TRACE(compute + " " + momentum);
+      const auto config = equality_config(
+          "llama", compute,
+          {"optimizer.outer.every=2", format("optimizer.outer.momentum={}", momentum)});
+      const Bytes held = measure(config);
+      const plan::Plan plan = plan::make_plan(config, world().rank());
+      for (int c = 0; c < memory_classes; ++c) {
+        EXPECT_EQ(held[static_cast<std::size_t>(c)],
+                  plan.memory[static_cast<std::size_t>(c)])
+            << name_of(static_cast<MemoryClass>(c));
+      }
+    }
+  }
+}
+
 // Frozen weights that are codes, whole on every rank or sharded, of experts too: codes,
 // scales and the numbers of one module are counted, and nothing else is held of them.
 TEST(Memory, LedgerIsAsPlannedWithCodes) {
