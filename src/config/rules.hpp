@@ -69,9 +69,20 @@ class OffloadRules : public AdapterRules {
   void offload_activations_rules();
 };
 
-class Rules : public OffloadRules {
+// Rules of copies of the model that take steps by themselves.
+class OuterRules : public OffloadRules {
  public:
   using OffloadRules::OffloadRules;
+
+ protected:
+  void outer_rules();
+  void outer_mesh_rules();
+  void outer_round_rules();
+};
+
+class Rules : public OuterRules {
+ public:
+  using OuterRules::OuterRules;
 
   // Judges every rule, in the order in which a message names them.
   BrokenRules check();
@@ -116,12 +127,16 @@ class Rules : public OffloadRules {
   void matrix_rules();
   void optimizer_rules();
   void group_rules();
-  void outer_rules();
-  void outer_mesh_rules();
-  void outer_round_rules();
   void debug_rules();
   void fault_rule();
 };
+
+// Whether weights, sums of gradients and moments are kept in the accumulator's type.
+inline bool keeps_plain_state(const RunConfig& config) {
+  optim::StoreConfig store;
+  store.recipe = config.precision.recipe;
+  return !store.low_precision_state();
+}
 
 // "a|b" holds "b".
 inline bool among(std::string_view choices, std::string_view value) {

@@ -49,12 +49,7 @@ void Rules::optimizer_rules() {
   rule(
       {key::precision.recipe, key::precision.master, key::precision.moments,
        key::optimizer.name},
-      [&] {
-        optim::StoreConfig store;
-        store.recipe = config_.precision.recipe;
-        return !matrices || !store.low_precision_state();
-      },
-      key::optimizer.name,
+      [&] { return !matrices || keeps_plain_state(config_); }, key::optimizer.name,
       " needs master weights, gradient sums and moments in the accumulator's type, "
       "which ",
       key::precision.recipe,

@@ -5,7 +5,7 @@
 
 namespace trireme::config {
 
-void Rules::outer_rules() {
+void OuterRules::outer_rules() {
   const optim::OuterConfig& outer = config_.optimizer.outer;
   for (const io::DeckKey* key :
        {static_cast<const io::DeckKey*>(&key::outer.learning_rate),
@@ -31,12 +31,7 @@ void Rules::outer_rules() {
   rule(
       {key::outer.every, key::precision.recipe, key::precision.master,
        key::precision.moments},
-      [&] {
-        optim::StoreConfig store;
-        store.recipe = config_.precision.recipe;
-        return !store.low_precision_state();
-      },
-      key::outer.every,
+      [&] { return keeps_plain_state(config_); }, key::outer.every,
       " needs master weights and moments in the accumulator's type, which ",
       key::precision.recipe,
       ", or a key of precision, has in fewer bits: write precision.recipe = \"bf16\", or "
@@ -44,7 +39,7 @@ void Rules::outer_rules() {
 }
 
 // A copy is what has all weights and reads whole sequences.
-void Rules::outer_mesh_rules() {
+void OuterRules::outer_mesh_rules() {
   const auto& p = config_.parallel;
   const ShardingStrategy strategy = deck_[key::parallel.sharding_strategy];
   const Advice off(key::outer.every, {"0"});
@@ -87,7 +82,7 @@ void Rules::outer_mesh_rules() {
 }
 
 // What looks at the model as one comes at the end of a round.
-void Rules::outer_round_rules() {
+void OuterRules::outer_round_rules() {
   const std::int64_t every = config_.optimizer.outer.every;
   const auto at_ends = [&](const io::DeckKey& key, std::int64_t steps) {
     rule({key::outer.every, key}, steps % every == 0, key, " is no multiple of ",

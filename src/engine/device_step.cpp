@@ -23,7 +23,7 @@ void Engine::finish_by_device(UnderWay& step, const kernels::StepLimits& limits)
   parts_.mark(stream);
   observer.enter(StepPhase::update, step.result.step);
   observer.before_update();
-  const std::int64_t number = update_number(step.result.step);
+  const std::int64_t number = step.result.step;
   step.result.learning_rate = optim::learning_rate(config_.optimizer, number);
   store_->update(config_.optimizer, step.result.learning_rate, 1.0, number,
                  decision_->decision());

@@ -40,8 +40,8 @@ class Engine {
   // does all that has a size or is sent. Collective over the mesh. Throws
   // Error(diverged), agreed on, when fp16 overflows at the lowest loss scale.
   StepResult train_step(const Batch& batch, StepObserver& observer);
-  // Ends the round of optimizer.outer before its time, where copies of the model have taken
-  // steps by themselves: what they hold is the same then. Collective over the mesh.
+  // Ends the round of optimizer.outer before its time, where copies of the model have
+  // taken steps by themselves: what they hold is the same then. Collective over the mesh.
   void average_copies(StepObserver& observer);
   // The sum of the losses of this rank's tokens of one microbatch, without gradients; 0
   // but on the last stage. `each`: see nn::Head::evaluate.
@@ -125,9 +125,7 @@ class Engine {
   void finish_by_host(UnderWay& step);
   void finish_by_device(UnderWay& step, const kernels::StepLimits& limits);
   bool overflows(const StepResult& result);
-  int lone_copies() const;
   nn::PreferenceSums mean_of_pairs(double pairs);
-  std::int64_t update_number(std::int64_t step) const;
   void update(const StepResult& result, double loss_scale, std::int64_t number);
 
   config::RunConfig config_;

@@ -16,6 +16,14 @@ bool work_is_alike(const config::ParallelSettings& mesh) {
                                       mesh.order == parallel::ContextOrder::zigzag);
 }
 
+// Copies of the model that take steps by themselves: a copy's gradient is its part of
+// that of the global batch, times so many. Else 1.
+int lone_copies(const config::RunConfig& config, const comm::Mesh& mesh) {
+  if (!config.optimizer.outer.on()) return 1;
+  const bool whole = config.parallel.sharding == optim::Sharding::none;
+  return (whole ? mesh.replicas() : mesh.copies()).size();
+}
+
 // Where the host waits for a GPU. 0 on meta.
 double read(Device device, const TensorView& number_1) {
   Stream stream(device);
@@ -85,8 +93,10 @@ void Engine::finish_by_host(UnderWay& step) {
   if (config_.learns_pairs()) result.pairs = mean_of_pairs(step.items);
   // Copies that take steps by themselves share one factor of clipping: that of the root
   // of their norms' mean square.
-  result.gradient_norm = std::sqrt(all.squares * lone_copies()) / step.scale;
-  const std::int64_t number = update_number(result.step);
+  result.gradient_norm =
+      std::sqrt(all.squares * lone_copies(config_, mesh_)) / step.scale;
+  // Steps that overflowed are none for the optimizer and its schedule.
+  const std::int64_t number = result.step - (scaler_ ? scaler_->skipped() : 0);
   result.learning_rate = optim::learning_rate(config_.optimizer, number);
   observer.gradients_ready(step.scale);
   if (overflows(result)) {
@@ -128,11 +138,6 @@ nn::PreferenceSums Engine::mean_of_pairs(double pairs) {
   return all;
 }
 
-// Steps that overflowed are none for the optimizer and its schedule.
-std::int64_t Engine::update_number(std::int64_t step) const {
-  return step - (scaler_ ? scaler_->skipped() : 0);
-}
-
 // With fp16: whether the step's numbers left its range. Moves the loss scale.
 bool Engine::overflows(const StepResult& result) {
   if (!scaler_) return false;
@@ -154,14 +159,6 @@ bool Engine::overflows(const StepResult& result) {
   return true;
 }
 
-// Copies of the model that take steps by themselves, each by its part of the mean over
-// the global batch, times so many; else 1.
-int Engine::lone_copies() const {
-  if (!config_.optimizer.outer.on()) return 1;
-  return config_.parallel.sharding == optim::Sharding::none ? mesh_.replicas().size()
-                                                            : mesh_.copies().size();
-}
-
 void Engine::average_copies(StepObserver& observer) {
   if (!drifts_) return;
   observer.before_update();
@@ -175,7 +172,7 @@ void Engine::update(const StepResult& result, double loss_scale, std::int64_t nu
   const double factor =
       kernels::math::clipping(config_.optimizer.clip, result.gradient_norm);
   store_->update(config_.optimizer, result.learning_rate,
-                 factor * lone_copies() / loss_scale, number);
+                 factor * lone_copies(config_, mesh_) / loss_scale, number);
   model_.weights_updated();
 }
 

@@ -23,8 +23,8 @@ GradientTraffic::GradientTraffic(StoreContext& context, NumberCodec& codec, Devi
   std::int64_t largest = 0, ranks = 1;
   for (const FlatParameter& flat : context.layout.flats) {
     largest = std::max(largest, flat.elements);
-    ranks = std::max<std::int64_t>(
-        {ranks, flat.shard_group->size(), flat.sum_group->size()});
+    ranks =
+        std::max<std::int64_t>({ranks, flat.shard_group->size(), flat.sum_group->size()});
   }
   const std::size_t size =
       std::max(size_of(type), size_of(config.type(TensorClass::gradient)));

@@ -11,6 +11,7 @@ OuterStep::OuterStep(StoreContext& context, StateMemory& memory, OptimizerState&
                      Device device)
     : context_(context), memory_(memory), state_(state) {
   const StoreConfig& config = context.config;
+  if (!config.training || !config.outer.on()) return;
   require(!config.offloads() && !config.low_precision_state(), Status::bad_content,
           "copies that take steps by themselves need their state on the device, in {}",
           name_of(config.accumulator()));
@@ -25,7 +26,7 @@ OuterStep::OuterStep(StoreContext& context, StateMemory& memory, OptimizerState&
 }
 
 void OuterStep::begin_round() {
-  if (!context_.config.outer.has_anchor()) return;
+  if (anchor_.bytes() == 0) return;
   for (const FlatParameter& flat : context_.layout.flats)
     if (!flat.frozen)
       kernels::copy(context_.stream, state_.master_shard(flat), shard_in(anchor_, flat));

@@ -23,8 +23,8 @@ namespace trireme::optim {
 // copies.
 class OuterStep {
  public:
-  // The others outlive this. Nothing is offloaded, and the state is of the accumulator's
-  // type.
+  // The others outlive this. Without OuterConfig it does nothing; with it nothing is
+  // offloaded, and the state is of the accumulator's type.
   OuterStep(StoreContext& context, StateMemory& memory, OptimizerState& state,
             Device device);
 

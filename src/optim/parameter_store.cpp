@@ -151,10 +151,9 @@ ParameterStore::ParameterStore(const std::vector<ParamModule>& modules,
       scales_(context_, codec_, device),
       memory_(context_, device),
       weights_(context_, scales_, memory_, device),
-      state_(context_, codec_, scales_, memory_, weights_, device) {
+      state_(context_, codec_, scales_, memory_, weights_, device),
+      outer_(context_, memory_, state_, device) {
   if (config.training) gradients_.emplace(context_, codec_, device);
-  if (config.training && config.outer.on())
-    outer_.emplace(context_, memory_, state_, device);
   for (const FlatParameter& flat : context_.layout.flats)
     for (const ParameterView& view : flat.views) params_.push_back(view.param);
 }
@@ -195,20 +194,19 @@ void ParameterStore::close_gradients(int module) {
 
 void ParameterStore::refresh_weights() {
   state_.refresh_weights();
-  if (outer_) outer_->begin_round();
+  outer_.begin_round();
 }
 
 void ParameterStore::average_copies() {
-  require(outer_.has_value(), "copies are averaged that take no steps by themselves");
   weights_.wait();
-  outer_->run();
+  outer_.run();
   refresh_weights();
 }
 
 std::vector<StateBox> ParameterStore::state_boxes() {
   weights_.wait();
   std::vector<StateBox> boxes = state_.boxes();
-  if (outer_) outer_->append_boxes(boxes);
+  outer_.append_boxes(boxes);
   return boxes;
 }
 

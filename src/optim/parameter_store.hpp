@@ -99,10 +99,10 @@ class ParameterStore final : public WeightAccess {
   std::int64_t local_elements() const;  // parameters on this rank, without padding
   std::size_t weight_bytes() const { return weights_.bytes(); }
   std::size_t gradient_bytes() const { return gradients_ ? gradients_->bytes() : 0; }
-  std::size_t optimizer_bytes() const { return state_.bytes() + outer_bytes(); }
+  std::size_t optimizer_bytes() const { return state_.bytes() + outer_.bytes(); }
   // Of these, what is on the device wherever the rest lies.
   std::size_t resident_optimizer_bytes() const {
-    return state_.resident_bytes() + outer_bytes();
+    return state_.resident_bytes() + outer_.bytes();
   }
   // Weights, gradients and the optimizer's state, without what is gathered or opened for
   // a module: the recipe's bytes per parameter times the elements of all flat parameters
@@ -114,10 +114,8 @@ class ParameterStore final : public WeightAccess {
   std::size_t staged_bytes() const {
     return state_.staging_bytes() + weights_.staging_bytes();
   }
-  // Of optimizer_bytes(), and of weights, what is on a disk; what it takes there.
-  std::size_t disk_bytes() const { return memory_.disk_bytes(); }
-  std::size_t disk_weight_bytes() const { return memory_.weight_bytes(); }
-  std::size_t disk_file_bytes() const { return memory_.file_bytes(); }
+  // Where the state lies, and how much of it and of weights is on a disk.
+  const StateMemory& memory() const { return memory_; }
 
   const StoreConfig& config() const { return context_.config; }
   const std::vector<FlatParameter>& flats() const { return context_.layout.flats; }
@@ -136,8 +134,6 @@ class ParameterStore final : public WeightAccess {
   int peak_gathered() const { return weights_.peak_gathered(); }
 
  private:
-  std::size_t outer_bytes() const { return outer_ ? outer_->bytes() : 0; }
-
   StoreContext context_;
   NumberCodec codec_;
   StateScales scales_;
@@ -145,7 +141,7 @@ class ParameterStore final : public WeightAccess {
   GatheredWeights weights_;
   std::optional<GradientSums> gradients_;  // in training
   OptimizerState state_;
-  std::optional<OuterStep> outer_;  // with OuterConfig
+  OuterStep outer_;
   std::vector<Param*> params_;
 };
 

@@ -64,10 +64,11 @@ void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
   std::size_t offloaded = store.staged_bytes() + engine.offloaded_activation_bytes();
   if (config.parallel.offload != optim::Offload::none) {
     const std::size_t resident = store.resident_optimizer_bytes();
-    offloaded += std::exchange(optimizer, resident) - resident - store.disk_bytes();
+    offloaded +=
+        std::exchange(optimizer, resident) - resident - store.memory().disk_bytes();
   }
-  plan.disk_bytes = static_cast<std::int64_t>(store.disk_file_bytes());
-  plan.disk_weight_bytes = static_cast<std::int64_t>(store.disk_weight_bytes());
+  plan.disk_bytes = static_cast<std::int64_t>(store.memory().file_bytes());
+  plan.disk_weight_bytes = static_cast<std::int64_t>(store.memory().weight_bytes());
   if (config.parallel.offload == optim::Offload::weights) {
     std::int64_t elements = 0;
     for (const optim::FlatParameter& flat : store.flats())

@@ -263,7 +263,7 @@ TEST(Equality, OffloadToADiskOrInPart) {
           const auto inspect = [&](engine::Engine& engine) {
             const optim::ParameterStore& store = engine.store();
             const optim::OffloadTraffic& traffic = store.offload_traffic();
-            const auto on_disk = static_cast<std::int64_t>(store.disk_bytes());
+            const auto on_disk = static_cast<std::int64_t>(store.memory().disk_bytes());
             EXPECT_EQ(store.resident_optimizer_bytes() > 0, way.back() == half.back());
             EXPECT_LE(2 * store.resident_optimizer_bytes(), store.optimizer_bytes());
             EXPECT_EQ(on_disk > 0, way.front() == disk.front());
@@ -271,7 +271,7 @@ TEST(Equality, OffloadToADiskOrInPart) {
             // at an end of a share, may be read ahead: it is not written back.
             EXPECT_LE(traffic.to_disk, traffic.from_disk);
             EXPECT_LE(traffic.from_disk,
-                      3 * static_cast<std::int64_t>(store.disk_file_bytes()));
+                      3 * static_cast<std::int64_t>(store.memory().file_bytes()));
             if (model != std::string("groups")) {
               EXPECT_EQ(traffic.from_disk, traffic.to_disk);
               EXPECT_GE(traffic.to_disk, 3 * on_disk);
@@ -304,7 +304,7 @@ TEST(Equality, OffloadWeightsToADisk) {
   const auto inspect = [&](engine::Engine& engine) {
     const optim::ParameterStore& store = engine.store();
     const optim::OffloadTraffic& traffic = store.offload_traffic();
-    const auto weights = static_cast<std::int64_t>(store.disk_weight_bytes());
+    const auto weights = static_cast<std::int64_t>(store.memory().weight_bytes());
     // Each step reads the weights to gather them, and for the update, which writes them.
     EXPECT_GT(weights, 0);
     EXPECT_GT(traffic.from_disk, traffic.to_disk + 3 * weights);

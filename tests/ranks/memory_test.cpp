@@ -37,6 +37,15 @@ Bytes measure(const config::RunConfig& config) {
   return held;
 }
 
+void expect_as_planned(const config::RunConfig& config) {
+  const Bytes held = measure(config);
+  const plan::Plan plan = plan::make_plan(config, world().rank());
+  for (int c = 0; c < memory_classes; ++c) {
+    EXPECT_EQ(held[static_cast<std::size_t>(c)], plan.memory[static_cast<std::size_t>(c)])
+        << name_of(static_cast<MemoryClass>(c));
+  }
+}
+
 TEST(Memory, LedgerIsAsPlanned) {
   int compared = 0;
   for (const MeshLine& line : read_mesh_table(MESH_TABLE)) {
@@ -44,14 +53,7 @@ TEST(Memory, LedgerIsAsPlanned) {
     for (const std::string compute : {"fp32", "bf16"}) {
       if (is_watched() && compute == "fp32") continue;
       SCOPED_TRACE(line.text + " " + compute);
-      const auto config = mesh_config(line, compute);
-      const Bytes held = measure(config);
-      const plan::Plan plan = plan::make_plan(config, world().rank());
-      for (int c = 0; c < memory_classes; ++c) {
-        EXPECT_EQ(held[static_cast<std::size_t>(c)],
-                  plan.memory[static_cast<std::size_t>(c)])
-            << name_of(static_cast<MemoryClass>(c));
-      }
+      expect_as_planned(mesh_config(line, compute));
       ++compared;
     }
   }
@@ -72,13 +74,7 @@ TEST(Memory, LedgerIsAsPlannedInRecipes) {
         for (const TensorClass what :
              {TensorClass::forward_operand, TensorClass::backward_operand})
           config.precision.recipe[what] = bf16[what];
-        const Bytes held = measure(config);
-        const plan::Plan plan = plan::make_plan(config, world().rank());
-        for (int c = 0; c < memory_classes; ++c) {
-          EXPECT_EQ(held[static_cast<std::size_t>(c)],
-                    plan.memory[static_cast<std::size_t>(c)])
-              << name_of(static_cast<MemoryClass>(c));
-        }
+        expect_as_planned(config);
       }
     }
   }
@@ -92,13 +88,7 @@ TEST(Memory, LedgerIsAsPlannedWithOuterSteps) {
       const auto config = equality_config(
           "llama", compute,
           {"optimizer.outer.every=2", format("optimizer.outer.momentum={}", momentum)});
-      const Bytes held = measure(config);
-      const plan::Plan plan = plan::make_plan(config, world().rank());
-      for (int c = 0; c < memory_classes; ++c) {
-        EXPECT_EQ(held[static_cast<std::size_t>(c)],
-                  plan.memory[static_cast<std::size_t>(c)])
-            << name_of(static_cast<MemoryClass>(c));
-      }
+      expect_as_planned(config);
     }
   }
 }
@@ -141,7 +131,7 @@ Away away_of(const config::RunConfig& config) {
   comm::Mesh mesh =
       comm::Mesh::meta(config.parallel.mesh, world().rank(), config.parallel.folding);
   engine::Engine engine(config, mesh, Device::meta());
-  return {static_cast<std::int64_t>(engine.store().disk_bytes()),
+  return {static_cast<std::int64_t>(engine.store().memory().disk_bytes()),
           static_cast<std::int64_t>(engine.store().staged_bytes())};
 }
 

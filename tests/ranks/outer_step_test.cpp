@@ -1,5 +1,4 @@
-// Copies of the model that take steps by themselves, and the step that they take
-// together.
+// Copies of the model that take steps by themselves, and the step they take together.
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
