@@ -68,11 +68,13 @@ void OuterRules::outer_mesh_rules() {
        });
   rule(
       {key::outer.every, key::batch.global, key::batch.micro},
-      [&] { return !config_.has_stand_ins(); }, key::outer.every, " with ",
-      key::batch.global,
+      [&] {
+        return config_.batch.global < config_.batch.micro * p.mesh.data ||
+               !config_.has_stand_ins();
+      },
+      key::outer.every, " with ", key::batch.global,
       ", which is not a multiple of the data ranks' microbatches: some copies would "
-      "learn "
-      "from fewer sequences than others",
+      "learn from fewer sequences than others",
       [&] {
         const std::int64_t of = config_.batch.micro * p.mesh.data;
         return advise({{key::batch.global,
