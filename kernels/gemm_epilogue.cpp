@@ -77,17 +77,18 @@ void gemm_activate_backward(Stream& stream, Activation kind, const TensorView& d
 }
 
 void gemm_column_sums(Stream& stream, const TensorView& c_ON, const TensorView& sums_O,
-                      const TensorView& a_TO, const TensorView& b_TN) {
+                      const TensorView& a_TO, const TensorView& b_TN,
+                      Accumulate accumulate) {
   const Checks check("gemm_column_sums", stream);
   check.matrix({"a", a_TO});
   check.matrix({"b", b_TN});
   check.matrix({"c", c_ON});
   check.tensor({"sums", sums_O}, accumulator_of(a_TO.dtype()), {a_TO.dim(1)});
-  check_gemm(c_ON, a_TO, Transpose::yes, b_TN, Transpose::no, Accumulate::yes, {});
-  if (at_once(stream, c_ON, a_TO, Transpose::yes, b_TN, Transpose::no, Accumulate::yes,
+  check_gemm(c_ON, a_TO, Transpose::yes, b_TN, Transpose::no, accumulate, {});
+  if (at_once(stream, c_ON, a_TO, Transpose::yes, b_TN, Transpose::no, accumulate,
               {cuda::GemmEpilogue::Kind::column_sums, sums_O, {}}))
     return;
-  gemm(stream, c_ON, a_TO, Transpose::yes, b_TN, Transpose::no, Accumulate::yes);
+  gemm(stream, c_ON, a_TO, Transpose::yes, b_TN, Transpose::no, accumulate);
   add_column_sums(stream, a_TO, sums_O);
 }
 

@@ -26,9 +26,10 @@ void gemm_activate_backward(Stream& stream, Activation kind, const TensorView& d
                             Transpose transpose_a, const TensorView& b,
                             Transpose transpose_b);
 
-// c_ON += A^T B, sums_O += column sums of a_TO: the gradients of a weight and of its
-// bias. sums in the accumulator type of A, as add_column_sums() wants it.
+// c_ON = A^T B, or += it; sums_O += column sums of a_TO: the gradients of a weight and of
+// its bias. sums in the accumulator type of A, as add_column_sums() wants it.
 void gemm_column_sums(Stream& stream, const TensorView& c_ON, const TensorView& sums_O,
-                      const TensorView& a_TO, const TensorView& b_TN);
+                      const TensorView& a_TO, const TensorView& b_TN,
+                      Accumulate accumulate);
 
 }  // namespace trireme::kernels

@@ -46,8 +46,8 @@ void check_weights(const Stream& stream, const TensorView& master,
 // Master weights, gradients and states are read and written, weights are written.
 double bytes_of(const Update& update, const TensorView& master,
                 const TensorView& weight) {
-  const int swept = 2 + states_of(update.formula);
-  return static_cast<double>(2 * swept) * static_cast<double>(master.bytes()) +
+  const int swept = 1 + states_of(update.formula);
+  return static_cast<double>(2 * swept + 1) * static_cast<double>(master.bytes()) +
          (weight.empty() ? 0.0 : static_cast<double>(weight.bytes()));
 }
 

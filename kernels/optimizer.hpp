@@ -18,8 +18,8 @@ using UpdateStates = std::array<TensorView, most_states>;
 // One step of the formula on each element, see kernels/math/update.hpp.
 // master [n] f32 or f64, updated; gradient [n] in master's dtype; states: as many as the
 // formula has, each [n] in master's dtype, updated; weight: empty, or [n] in the compute
-// dtype: the rounded copy of master, written. The gradient is left at zero, ready for the
-// next step. Traffic per element (f32): 16 bytes, and 8 for each state.
+// dtype: the rounded copy of master, written. Traffic per element (f32): 12 bytes, and 8
+// for each state.
 void update(Stream& stream, const Update& update, const TensorView& master,
             const TensorView& gradient, const UpdateStates& states,
             const TensorView& weight);

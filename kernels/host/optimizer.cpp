@@ -49,9 +49,9 @@ void round_weights(const T* __restrict master, W* __restrict weight, std::int64_
 
 // Elements [begin, end). States that the formula does not have are nullptr.
 template <class Formula, class T>
-void update_block(const Formula& formula, T* __restrict master, T* __restrict gradient,
-                  T* __restrict state0, T* __restrict state1, std::int64_t begin,
-                  std::int64_t end) {
+void update_block(const Formula& formula, T* __restrict master,
+                  const T* __restrict gradient, T* __restrict state0,
+                  T* __restrict state1, std::int64_t begin, std::int64_t end) {
 #pragma omp simd
   for (std::int64_t i = begin; i < end; ++i) {
     T w = master[i], s0 = 0, s1 = 0;
@@ -61,7 +61,6 @@ void update_block(const Formula& formula, T* __restrict master, T* __restrict gr
     master[i] = w;
     if constexpr (Formula::states > 0) state0[i] = s0;
     if constexpr (Formula::states > 1) state1[i] = s1;
-    gradient[i] = 0;
   }
 }
 
@@ -72,7 +71,8 @@ void update_share(const Update& update, const UpdateTensors& tensors,
   const Range blocks = split_range(divide_up(n, sweep_block), share.of, share.index);
   visit_master(tensors.master, [&](auto element) {
     using T = decltype(element);
-    T *const w = tensors.master.data<T>(), *const g = tensors.gradient.data<T>();
+    T* const w = tensors.master.data<T>();
+    const T* const g = tensors.gradient.data<T>();
     T* const s0 = state_elements<T>(tensors.states[0]);
     T* const s1 = state_elements<T>(tensors.states[1]);
     visit_formula<T>(update, [&](const auto& formula) {

@@ -74,6 +74,9 @@ struct Param {
   TensorView value;                    // compute dtype; read by forward and backward
   const WeightCodes* codes = nullptr;  // in place of the value, which is empty then
   TensorView gradient;                 // accumulation dtype; added to by backward
+  // The gradient's memory holds what is no part of the step: the next contribution takes
+  // its place (nn::contribute).
+  bool stale_gradient = false;
 };
 
 // A tensor of the model that is kept and saved with the weights but has no gradient. The

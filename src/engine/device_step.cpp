@@ -57,8 +57,6 @@ void Engine::finish_by_device(UnderWay& step, const kernels::StepLimits& limits)
           "step {} was judged by the GPU to be {}, and by the host otherwise",
           step.result.step, decision_->is_sound() ? "sound" : "unsound");
   if (!accepted) step.result.update = StepResult::Update::refused;
-  if (!accepted || store_->config().sharding == optim::Sharding::optimizer)
-    store_->clear_gradients();
   reports_->finish_stored();
 }
 

@@ -24,12 +24,14 @@ std::int64_t bucket_bytes(const config::ParallelSettings& parallel,
   return mesh.transport() == comm::Transport::nccl ? 200 * mebibyte : 25 * mebibyte;
 }
 
-optim::StoreConfig store_config(const config::RunConfig& config, const comm::Mesh& mesh) {
+optim::StoreConfig store_config(const config::RunConfig& config, const comm::Mesh& mesh,
+                                Device device) {
   const config::ParallelSettings& parallel = config.parallel;
   return {.recipe = config.precision.recipe,
           .rule = &config.optimizer.rule(),
           .bucket_bytes = bucket_bytes(parallel, mesh),
           .training = true,
+          .overwrites = !for_gpu(mesh, device),
           .sharding = parallel.sharding,
           .wrap_parameters = parallel.wrap_parameters,
           .prefetch = parallel.prefetch,
@@ -105,7 +107,7 @@ void Engine::build_store() {
       model::freeze_base(config_.adapter.matrices, *param);
     }
   std::vector<CodedParam> coded = take_coded(config_.adapter, modules);
-  store_.emplace(modules, store_config(config_, mesh_), mesh_, device_);
+  store_.emplace(modules, store_config(config_, mesh_, device_), mesh_, device_);
   model_.attach(*store_);
   if (coded.empty()) return;
   base_.emplace(std::move(coded), config_, mesh_, *store_, store_->config().bound_type(),

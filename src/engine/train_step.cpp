@@ -107,8 +107,6 @@ void Engine::finish_by_host(UnderWay& step) {
   if (result.update == StepResult::Update::done) {
     observer.before_update();
     update(result, step.scale, number);
-  } else {
-    store_->clear_gradients();
   }
   reports_->finish_stored();
   Stream(device_).synchronize();  // so that an observer's times are the device's

@@ -366,7 +366,8 @@ void Adapter::post_gradients(Pass& pass, const TensorView& du_TR, const TensorVi
           kernels::grouped_linear_weight_gradient(on, rows, du_TR, input_TI,
                                                   down_.gradient);
         } else {
-          linear_weight_gradient(on, du_TR, input_TI, down_.gradient);
+          linear_weight_gradient(on, du_TR, input_TI, down_.gradient,
+                                 kernels::Accumulate::yes);
         }
       });
   // 2. dB = dy^T u, where u has it
@@ -384,7 +385,8 @@ void Adapter::post_gradients(Pass& pass, const TensorView& du_TR, const TensorVi
       std::int64_t at = 0;
       for (const Range& range : part.outputs) {
         linear_weight_gradient(on, dy_TO.columns(range.begin, range.count()), u_Tr,
-                               part.up.gradient.rows(at, range.count()));
+                               part.up.gradient.rows(at, range.count()),
+                               kernels::Accumulate::yes);
         at += range.count();
       }
     });

@@ -111,7 +111,7 @@ parallel::Transfer Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
                                             const Known* known, const TensorView& dh_TD) {
   Stream& stream = pass.stream;
   const DType dtype = h_TD.dtype(), of_logits = logits_type(dtype);
-  const Param& projection = weight();
+  Param& projection = tied_ ? *tied_ : own_;
   const bool capped = config_.logit_cap > 0;
   const std::size_t whole = pass.scratch.mark();
   const TensorView weight_VD = in_type(pass, projection.value, dtype);
@@ -145,7 +145,9 @@ parallel::Transfer Head::loss_and_gradients(Pass& pass, const TensorView& h_TD,
     const bool last = first + rows == T;
     if (last) dh = region_.enter_backward(stream, pass.scratch, dh_TD);
     if (!projection.frozen)
-      vocabulary_weight_gradient(stream, dlogits_CV, h_CD, projection.gradient);
+      contribute(stream, projection, [&](Stream& on, kernels::Accumulate how) {
+        vocabulary_weight_gradient(on, dlogits_CV, h_CD, projection.gradient, how);
+      });
     if (!last) pass.scratch.release(mark);
   }
   // What came out of the region lies above the last chunk, which stays with it.

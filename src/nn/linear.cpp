@@ -212,8 +212,12 @@ void Linear::post_gradients(Pass& pass, const Gradient& dy, const TensorView& x_
   const bool together = has_bias && !weight.frozen && !bias.frozen && !operands.fp8();
   if (together) {
     pass.weight_gradients.post(
-        pass.stream, weight, [this, dy_TO = dy.dy_TO, x_TI, &bias](Stream& on) {
-          kernels::gemm_column_sums(on, weight.gradient, bias.gradient, dy_TO, x_TI);
+        pass.stream, weight,
+        [this, dy_TO = dy.dy_TO, x_TI, &bias](Stream& on, kernels::Accumulate how) {
+          contribute(on, bias, [&](Stream&) {
+            kernels::gemm_column_sums(on, weight.gradient, bias.gradient, dy_TO, x_TI,
+                                      how);
+          });
         });
   } else {
     post_weight_gradient(pass, dy, x_TI, saved);
@@ -242,10 +246,11 @@ void Linear::post_weight_gradient(Pass& pass, const Gradient& dy, const TensorVi
   if (adapter.has_magnitudes()) post_magnitudes(pass, dy, x_TI);
   if (weight.frozen) return;
   if (!operands.fp8()) {
-    pass.weight_gradients.post(pass.stream, weight,
-                               [this, dy_TO = dy.dy_TO, x_TI](Stream& on) {
-                                 linear_weight_gradient(on, dy_TO, x_TI, weight.gradient);
-                               });
+    pass.weight_gradients.post(
+        pass.stream, weight,
+        [this, dy_TO = dy.dy_TO, x_TI](Stream& on, kernels::Accumulate how) {
+          linear_weight_gradient(on, dy_TO, x_TI, weight.gradient, how);
+        });
     return;
   }
   Arena& kept = pass.kept();
@@ -255,9 +260,10 @@ void Linear::post_weight_gradient(Pass& pass, const Gradient& dy, const TensorVi
                                     pass, kept, Operand::output_gradient, dy.dy_TO, {});
   const Fp8Matrix x_IT = operands.quantized_transposed(pass, kept, Operand::input, x_TI,
                                                        saved.input_scale_1);
-  pass.weight_gradients.post(pass.stream, weight, [this, dy_OT, x_IT](Stream& on) {
-    kernels::gemm_fp8(on, weight.gradient, dy_OT, x_IT, kernels::Accumulate::yes);
-  });
+  pass.weight_gradients.post(pass.stream, weight,
+                             [this, dy_OT, x_IT](Stream& on, kernels::Accumulate how) {
+                               kernels::gemm_fp8(on, weight.gradient, dy_OT, x_IT, how);
+                             });
 }
 
 }  // namespace trireme::nn

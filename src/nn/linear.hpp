@@ -28,12 +28,13 @@ inline void linear_input_gradient(Stream& stream, const TensorView& dy_TO,
   kernels::gemm(stream, dx_TI, dy_TO, Transpose::no, weight_OI, Transpose::no);
 }
 
-// dW_OI += dy_TO^T x_TI
+// dW_OI = dy_TO^T x_TI, or += it
 inline void linear_weight_gradient(Stream& stream, const TensorView& dy_TO,
-                                   const TensorView& x_TI, const TensorView& dweight_OI) {
+                                   const TensorView& x_TI, const TensorView& dweight_OI,
+                                   kernels::Accumulate accumulate) {
   using kernels::Transpose;
   kernels::gemm(stream, dweight_OI, dy_TO, Transpose::yes, x_TI, Transpose::no,
-                kernels::Accumulate::yes);
+                accumulate);
 }
 
 // A weight in the type of activations: itself, or converted into pass.scratch. Empty

@@ -176,8 +176,9 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
     shared_.up.post_gradients(pass, dshared, saved.x_TD, saved.shared.up,
                               shared_.up_bias);
   pass.weight_gradients.post(
-      stream, router_, [this, dlogits_TE, x_TD = saved.x_TD](Stream& on) {
-        linear_weight_gradient(on, dlogits_TE, x_TD, router_.gradient);
+      stream, router_,
+      [this, dlogits_TE, x_TD = saved.x_TD](Stream& on, kernels::Accumulate how) {
+        linear_weight_gradient(on, dlogits_TE, x_TD, router_.gradient, how);
       });
   if (has_biases())
     pass.weight_gradients.post(stream, router_bias_, [this, dlogits_TE](Stream& on) {
@@ -233,8 +234,9 @@ Linear::Gradient Moe::shared_backward(Pass& pass, const TensorView& dy_TD,
                   in_type(pass, shared_gate_.value, dtype), kernels::Transpose::no,
                   kernels::Accumulate::yes);
     pass.weight_gradients.post(
-        stream, shared_gate_, [this, dlogit_T1, x_TD = saved.x_TD](Stream& on) {
-          linear_weight_gradient(on, dlogit_T1, x_TD, shared_gate_.gradient);
+        stream, shared_gate_,
+        [this, dlogit_T1, x_TD = saved.x_TD](Stream& on, kernels::Accumulate how) {
+          linear_weight_gradient(on, dlogit_T1, x_TD, shared_gate_.gradient, how);
         });
   }
   const TensorView da_TF =

@@ -32,7 +32,10 @@ void WeightGradients::close() {
 }
 
 TensorView Pass::fused_target(Param& param, DType dtype) {
-  if (!param.frozen && !weight_gradients.deferred()) return param.gradient;
+  if (!param.frozen && !weight_gradients.deferred()) {
+    contribute(stream, param, [](Stream&) {});
+    return param.gradient;
+  }
   const TensorView target = kept().take(dtype, param.shape, "fused gradient");
   kernels::fill(stream, target, 0.0);
   return target;

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/memory.hpp"
 #include "base/weight_access.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/gemm.hpp"
 #include "nn/preferences.hpp"
 #include "parallel/attention_core.hpp"
 
@@ -18,6 +21,20 @@ class AmaxRegion;
 namespace trireme::nn {
 
 class Fp8Report;
+
+// Has `work` add a contribution to param.gradient. Only here it is known whether that is
+// the step's first: then work(stream, Accumulate::no) writes it, whatever memory holds,
+// and work(stream), which can only add, is given zeros.
+template <class Work>
+void contribute(Stream& stream, Param& param, const Work& work) {
+  const bool first = std::exchange(param.stale_gradient, false);
+  if constexpr (std::is_invocable_v<const Work&, Stream&, kernels::Accumulate>) {
+    work(stream, first ? kernels::Accumulate::no : kernels::Accumulate::yes);
+  } else {
+    if (first) kernels::fill(stream, param.gradient, 0.0);
+    work(stream);
+  }
+}
 
 // Weight gradients of a microbatch that are made later than its input gradients, as
 // zero-bubble schedules want it (Qi et al., 2023). Everything the work reads lies in the
@@ -66,18 +83,21 @@ class WeightGradients {
     WeightGradients& all_;
   };
 
-  // Work that adds one contribution to param.gradient; none is wanted if param is frozen.
-  // It may run after the caller has returned: it captures by value, and what it reads
-  // lies in Pass::kept() or in the saved arena. Post it after the communication of the
-  // input gradient has been started: the two overlap.
+  // Work that makes one contribution to param.gradient, as contribute() calls it; none is
+  // wanted if param is frozen. It may run after the caller has returned: it captures by
+  // value, and what it reads lies in Pass::kept() or in the saved arena. Post it after
+  // the communication of the input gradient has been started: the two overlap.
   template <class Work>
   void post(Stream& stream, Param& param, Work work) {
     if (param.frozen) return;
     if (later_ != nullptr && complete_) {
-      later_->works_.push_back({module_, &param, std::move(work)});
+      later_->works_.push_back(
+          {module_, &param, [&param, work = std::move(work)](Stream& on) {
+             contribute(on, param, work);
+           }});
       return;
     }
-    work(stream);
+    contribute(stream, param, work);
     if (complete_) weights_.ready(param);
   }
 

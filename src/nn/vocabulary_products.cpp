@@ -55,13 +55,14 @@ void vocabulary_input_gradient(Stream& stream, const TensorView& dlogits_CV,
 }
 
 void vocabulary_weight_gradient(Stream& stream, const TensorView& dlogits_CV,
-                                const TensorView& h_CD, const TensorView& gradient_VD) {
+                                const TensorView& h_CD, const TensorView& gradient_VD,
+                                kernels::Accumulate accumulate) {
   const auto [first, rest] = parts_of(stream, dlogits_CV);
   linear_weight_gradient(stream, dlogits_CV.columns(0, first), h_CD,
-                         gradient_VD.rows(0, first));
+                         gradient_VD.rows(0, first), accumulate);
   if (rest == 0) return;
   linear_weight_gradient(stream, dlogits_CV.columns(first, rest), h_CD,
-                         gradient_VD.rows(first, rest));
+                         gradient_VD.rows(first, rest), accumulate);
 }
 
 }  // namespace trireme::nn

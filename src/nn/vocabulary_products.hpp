@@ -7,6 +7,7 @@
 
 #include "base/device.hpp"
 #include "base/tensor_view.hpp"
+#include "kernels/gemm.hpp"
 
 namespace trireme::nn {
 
@@ -24,8 +25,9 @@ void vocabulary_logits(Stream& stream, const TensorView& h_CD,
 // is rounded once more.
 void vocabulary_input_gradient(Stream& stream, const TensorView& dlogits_CV,
                                const TensorView& weight_VD, const TensorView& dh_CD);
-// gradient_VD += dlogits_CV^T h_CD
+// gradient_VD = dlogits_CV^T h_CD, or += it
 void vocabulary_weight_gradient(Stream& stream, const TensorView& dlogits_CV,
-                                const TensorView& h_CD, const TensorView& gradient_VD);
+                                const TensorView& h_CD, const TensorView& gradient_VD,
+                                kernels::Accumulate accumulate);
 
 }  // namespace trireme::nn

@@ -133,6 +133,9 @@ TensorView GradientSums::shard(const FlatParameter& flat) const {
 }
 
 void GradientSums::begin(std::int64_t microbatches) {
+  const bool overwrites = context_.config.overwrites && sum_scales_.empty();
+  const bool opens = context_.config.opens_gradients();
+  if (!overwrites) clear();
   for (auto& [param, state] : params_)
     state.missing = param->frozen ? 0 : microbatches * param->contributions;
   for (ReduceBucket& bucket : reduce_buckets_) bucket.pending = bucket.params;
@@ -140,6 +143,9 @@ void GradientSums::begin(std::int64_t microbatches) {
     FlatState& state = flats_[flat.index];
     state.pending = flat.frozen ? 0 : static_cast<std::int64_t>(flat.views.size());
     state.over_replicas = false;
+    state.stale = overwrites && opens;
+    for (const ParameterView& view : flat.views)
+      view.param->stale_gradient = overwrites && !opens && !flat.frozen;
   }
 }
 
@@ -147,6 +153,7 @@ void GradientSums::ready(Param& param) {
   ParamState& state = state_of(param);
   require(state.missing > 0, "'{}' has more gradient contributions than expected",
           param.name);
+  require(!param.stale_gradient, "'{}' has the gradient of another step", param.name);
   context_.mesh.everyone().progress();
   if (--state.missing > 0) return;
   FlatState& of_flat = flats_[state.flat];
@@ -357,12 +364,6 @@ void GradientSums::clear() {
   if (sum_scales_.empty()) return;
   sum_scales_.set_all(context_.stream,
                       std::vector<float>(context_.layout.tensors.size(), 1.0f));
-}
-
-// The reductions of ZeRO-1 leave their results in the shard alone.
-void GradientSums::clear_unsharded(const FlatParameter& flat) {
-  if (context_.config.sharding == Sharding::optimizer)
-    kernels::fill(context_.stream, unsharded(flat), 0.0);
 }
 
 void GradientSums::spoil() {

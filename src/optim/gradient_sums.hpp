@@ -28,6 +28,7 @@ class GradientSums : private PartialSums::Codec {
   GradientSums(StoreContext& context, NumberCodec& codec, Device device);
 
   // begin(), then the contributions of every microbatch, then finish(): see WeightAccess.
+  // What the sums are left with, finite or not, is no part of the next step.
   void begin(std::int64_t microbatches);
   void open(int module);
   void close(int module);
@@ -44,10 +45,6 @@ class GradientSums : private PartialSums::Codec {
   // With `sum`, f64 [1] on the device, they are added to that, nothing waits for it, and
   // the result is 0.
   double squares(const TensorView& sum = {});
-  // Zeros, and scales of 1: those of gradients that were not finite are not.
-  void clear();
-  // What the update of a flat parameter leaves behind of it, beside its shard.
-  void clear_unsharded(const FlatParameter& flat);
   // Makes a number of this rank's sums NaN, as they are kept: a fault for tests.
   void spoil();
 
@@ -81,6 +78,7 @@ class GradientSums : private PartialSums::Codec {
   struct FlatState {
     std::int64_t pending = 0;    // Params not complete in this step
     bool over_replicas = false;  // their sum was started in this step
+    bool stale = false;          // nothing was added to its shard in this step
     comm::Handle handle;
     // Once a step, whoever asks first.
     void sum_over_replicas(Stream& stream, const FlatParameter& flat,
@@ -90,6 +88,8 @@ class GradientSums : private PartialSums::Codec {
   using OpenBody = std::function<void(const FlatParameter&, const TensorView&)>;
 
   void allocate(Device device);
+  // Zeros, and scales of 1: those of gradients that were not finite are not.
+  void clear();
   void bind_whole();
   void cut_buckets();
   ParamState& state_of(const Param& param);

@@ -1,6 +1,7 @@
 // GradientSums: gradients that are kept or sent in less than the accumulator's type.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "kernels/elementwise.hpp"
 #include "optim/gradient_sums.hpp"
@@ -24,10 +25,12 @@ void GradientSums::round_microbatch(const FlatParameter& flat, const TensorView&
   codec_.decode_range(flat, flat.whole(), kept, microbatch_scales_, values);
 }
 
-// sum += values
+// sum += values, or the first of a step = values
 void GradientSums::add(const FlatParameter& flat, Range range, const TensorView& values,
                        const TensorView& sum) {
   Stream& stream = context_.stream;
+  if (std::exchange(flats_[flat.index].stale, false))
+    return kernels::copy(stream, values, sum);
   if (sum_scales_.empty()) return kernels::accumulate(stream, values, sum);
   codec_.for_each_chunk(flat, range, [&](const TensorRange& tensor, Range part) {
     const std::int64_t at = part.begin - range.begin, count = part.count();

@@ -261,7 +261,6 @@ void OptimizerState::update_low_precision(const Step& step) {
   }
   memory_.finish();
   scales_.advance();
-  step.gradients.clear();
 }
 
 }  // namespace trireme::optim

@@ -156,8 +156,6 @@ void OptimizerState::update_state(const Step& step) {
     });
     if (!gathers) continue;
     run(step, sweep);
-    // Where the GPU decides, the host does not know yet whether they are to stay.
-    if (step.factors.decision.empty()) step.gradients.clear_unsharded(flat);
     weights_.all_gather(flat);
   }
   run(step, sweep);
@@ -233,7 +231,6 @@ void OptimizerState::update_offloaded(const Step& step, const Elements& elements
   const TensorView gradient = rows(step.gradients.shard(flat));
   const TensorView host_gradient = staged_gradient_.view().rows(0, count);
   context_.to_host(gradient, host_gradient);
-  kernels::fill(context_.stream, gradient, 0.0);
   const bool own_master = memory_.has_master(flat);
   const TensorView kept = weight_rows(flat, begin, count);
   const TensorView weight = own_master ? kept : TensorView();

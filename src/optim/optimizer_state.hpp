@@ -27,7 +27,7 @@ class OptimizerState {
   OptimizerState(StoreContext& context, NumberCodec& codec, StateScales& scales,
                  StateMemory& memory, GatheredWeights& weights, Device device);
 
-  // One step; leaves the gradients at zero. See ParameterStore::update().
+  // One step. See ParameterStore::update().
   void update(GradientSums& gradients, const OptimizerConfig& config,
               const StepFactors& factors);
   // Weights in use from master weights that were initialized or loaded.

@@ -61,13 +61,11 @@ class ParameterStore final : public WeightAccess {
   void begin_step(std::int64_t microbatches) { gradients_->begin(microbatches); }
   void finish_gradients() { gradients_->finish(); }
   double gradient_squares(const TensorView& sum = {}) { return gradients_->squares(sum); }
-  // One optimizer step; leaves the gradients at zero. step: 1 for the first.
+  // One optimizer step. step: 1 for the first.
   // learning_rate: of the Params that have none of their own, whose rate is a function of
   // config.schedule and step.
   // decision: of kernels::decide_step() on the device, in place of gradient_scale: where
-  // the step is not sound, weights, state and gradients stay as they are. What is left of
-  // gradients, then or with Sharding::optimizer, clear_gradients() clears once the host
-  // knows.
+  // the step is not sound, weights and state stay as they are.
   void update(const OptimizerConfig& config, double learning_rate, double gradient_scale,
               std::int64_t step, const TensorView& decision = {}) {
     state_.update(*gradients_, config, {learning_rate, gradient_scale, step, decision});
@@ -75,8 +73,6 @@ class ParameterStore final : public WeightAccess {
   // With OuterConfig: makes the copies of the model, which took steps by themselves, one
   // again. See OuterStep.
   void average_copies();
-  // Leaves the gradients at zero without an update.
-  void clear_gradients() { gradients_->clear(); }
   // Makes a number of this rank's sums NaN: a fault for tests.
   void spoil_gradients() { gradients_->spoil(); }
 

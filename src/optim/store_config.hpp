@@ -33,6 +33,9 @@ struct StoreConfig {
   const UpdateRule* rule = &update_rule("adamw", 0.9);
   std::int64_t bucket_bytes = 25 << 20;  // of gradients that one all-reduce sums
   bool training = true;                  // false: weights only
+  // Sums are not cleared before a step: its first contributions take the place of what
+  // memory holds. Modules then add by nn::contribute alone, and nothing is recorded.
+  bool overwrites = false;
   Sharding sharding = Sharding::none;
   std::int64_t wrap_parameters = 0;  // see make_flat_layout()
   int prefetch = 1;                  // modules whose weights are gathered ahead

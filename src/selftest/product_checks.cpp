@@ -237,7 +237,7 @@ void check_product_bias_gradient(Probe& probe, DType dtype) {
     Vector sums = db.values();
     const Vector of_dy = dy.values();
     for (std::size_t i = 0; i < of_dy.size(); ++i) sums[i % sums.size()] += of_dy[i];
-    kernels::gemm_column_sums(probe.stream(), dw, db, dy, x);
+    kernels::gemm_column_sums(probe.stream(), dw, db, dy, x, Accumulate::yes);
     probe.close(wide, dw.values(), slopes, error_of_sum(dtype, T));
     probe.close(wide, db.values(), sums, error_of_sum(dtype, T));
   }

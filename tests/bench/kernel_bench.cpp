@@ -238,8 +238,10 @@ void KernelBench::epilogues(const Model& m) {
     };
   });
   table.add("gemm up, weight and bias gradient" + shape, {0, flops}, [&]() -> Call {
-    return [du = normal({T, F}), x = normal({T, D}), dw = wide({F, D}), db = wide({F})](
-               Stream& stream) { kernels::gemm_column_sums(stream, dw, db, du, x); };
+    return [du = normal({T, F}), x = normal({T, D}), dw = wide({F, D}),
+            db = wide({F})](Stream& stream) {
+      kernels::gemm_column_sums(stream, dw, db, du, x, Accumulate::yes);
+    };
   });
   table.add("gemm up, weight, then bias gradient" + shape, {0, flops}, [&]() -> Call {
     return [du = normal({T, F}), x = normal({T, D}), dw = wide({F, D}),

@@ -52,7 +52,6 @@ struct Reducing {
   }
   // What this rank has of the sum, at its elements of w.
   std::vector<std::pair<std::int64_t, double>> reduce() {
-    store->clear_gradients();
     store->begin_step(1);
     store->fetch(0, Direction::forward);
     store->open_gradients(0);
@@ -111,7 +110,6 @@ TEST(ErrorFeedback, IsNotSpoiled) {
   Reducing other(Sharding::none, DType::e4m3, true);
   one.reduce();
   other.reduce();
-  one.store->clear_gradients();
   one.store->begin_step(1);
   one.store->fetch(0, Direction::forward);
   one.store->open_gradients(0);

@@ -77,7 +77,6 @@ TEST(StoredValues, GradientsThatAreNotFinite) {
       EXPECT_FALSE(std::isfinite(norm)) << bad;
       EXPECT_TRUE(on_any_rank(!is_finite(odd.gradient("w")))) << bad;
       EXPECT_TRUE(is_finite(odd.gradient("u"))) << bad;
-      odd.skip();
       EXPECT_EQ(odd.all(), before) << bad;
     }
     odd.add(2);
@@ -138,10 +137,8 @@ TEST(StoredValues, GradientsThatAreOdd) {
                                          : (fp8 ? 0.0 : roundings * 0x1p-133);
           EXPECT_LE(std::abs(x - (fp8 && value < 1 ? 0.0 : want)), limit) << at;
         }
-        odd.skip();
         odd.add(1);
         EXPECT_TRUE(same_numbers(odd.gradient("w"), want_w));
-        odd.skip();
       }
     }
   });

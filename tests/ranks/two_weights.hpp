@@ -122,7 +122,6 @@ class TwoWeights {
     store_->finish_gradients();
     return std::sqrt(world().sum(store_->gradient_squares()));
   }
-  void skip() { store_->clear_gradients(); }
   void update(int step, double factor = 1) {
     store_->update(optimizer_, 1e-3, factor, step);
   }

@@ -50,7 +50,9 @@ template <class Formula, class T, class W>
 struct Piece {
   Formula formula;
   Extent extent;
-  T *master, *gradient, *state0, *state1;
+  T* master;
+  const T* gradient;
+  T *state0, *state1;
   W* weight;
   std::int64_t first_block;  // of the launch
 };
@@ -92,7 +94,6 @@ __device__ inline void update_pack(const Piece<Formula, T, W>& of, std::int64_t 
   store_pack(of.master + at, w);
   if constexpr (Formula::states > 0) store_pack(of.state0 + at, s0);
   if constexpr (Formula::states > 1) store_pack(of.state1 + at, s1);
-  store_pack(of.gradient + at, zero_pack<T>());
   store_rounded(w, of.weight, at);
 }
 
@@ -119,7 +120,6 @@ __global__ void __launch_bounds__(threads)
     T none = 0;
     of.formula(of.gradient[at], of.master[at], Formula::states > 0 ? of.state0[at] : none,
                Formula::states > 1 ? of.state1[at] : none);
-    of.gradient[at] = T(0);
     if (of.weight != nullptr) of.weight[at] = narrow<W>(of.master[at]);
   }
 }
@@ -145,7 +145,8 @@ void visit_rounded(const TensorView& weight, const F& f) {
 
 template <class Formula, class T, class W>
 Piece<Formula, T, W> piece_of(const Formula& formula, const UpdateTensors& x, W* weight) {
-  T *const w = x.master.data<T>(), *const g = x.gradient.data<T>();
+  T* const w = x.master.data<T>();
+  const T* const g = x.gradient.data<T>();
   T* const s0 = state_elements<T>(x.states[0]);
   T* const s1 = state_elements<T>(x.states[1]);
   return {formula, extent_of(x.master, g, s0, s1, weight), w, g, s0, s1, weight, 0};

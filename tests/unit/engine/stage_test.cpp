@@ -68,7 +68,6 @@ void check_gradients(const config::RunConfig& config) {
       for (std::size_t i = 0; i < value.size(); ++i) {
         value[i] = saved[i] + factor * random.normal(i);
       }
-      store.clear_gradients();
       return model.loss_and_gradients();
     };
     const double numeric = (shifted(h) - shifted(-h)) / (2 * h);
@@ -131,21 +130,58 @@ TEST(Stage, CappedLogitsGradients) {
   EXPECT_GT(std::abs(Model(config).cross_entropy() - loss), 1e-6 * std::abs(loss));
 }
 
-// Weight gradients are added to, so a second backward doubles them.
-TEST(Stage, BackwardTwiceDoublesTheGradients) {
-  Model model(tiny(model::Architecture::llama, false));
-  model.loss_and_gradients();
-  std::vector<double> once;
-  for (Param* param : model.engine().store().params()) {
-    for (const double x : param->gradient.span<double>()) once.push_back(x);
-  }
-  model.loss_and_gradients();
-  std::size_t i = 0;
-  for (Param* param : model.engine().store().params()) {
-    for (const double x : param->gradient.span<double>()) {
-      EXPECT_NEAR(x, 2 * once[i], 1e-13 * std::abs(once[i]) + 1e-15) << param->name;
-      ++i;
+// The gradients of all Params after a step of microbatches that are alike. before: what
+// their memory holds before it.
+std::vector<double> gradients_of(const config::RunConfig& config, double before) {
+  Model model(config);
+  const std::vector<Param*>& params = model.engine().store().params();
+  for (const Param* param : params)
+    if (!param->frozen)
+      for (double& x : param->gradient.span<double>()) x = before;
+  engine::Batch batch{.step = 1, .valid_tokens = 1};
+  batch.inputs.assign(static_cast<std::size_t>(config.microbatches()), model.inputs());
+  batch.targets.assign(batch.inputs.size(), model.targets());
+  std::vector<double> all;
+  test::gradients_of_step(model.engine(), batch, [&] {
+    for (const Param* param : params)
+      if (!param->frozen)
+        for (const double x : param->gradient.span<double>()) all.push_back(x);
+  });
+  return all;
+}
+
+TEST(Stage, MicrobatchesAreAddedUp) {
+  for (const bool tied : {false, true}) {
+    auto config = tiny(model::Architecture::gpt2, tied);
+    const std::vector<double> once = gradients_of(config, 0);
+    config.batch.global = 2 * config.batch.micro;
+    const std::vector<double> twice = gradients_of(config, 0);
+    ASSERT_EQ(once.size(), twice.size());
+    double size = 0;
+    for (std::size_t i = 0; i < once.size(); ++i) {
+      EXPECT_NEAR(twice[i], 2 * once[i], 1e-13 * std::abs(once[i]) + 1e-15) << i;
+      size += std::abs(once[i]);
     }
+    EXPECT_GT(size, 0);
+  }
+}
+
+// The first contribution of a step takes the place of what memory holds, and what nobody
+// contributes to is zero: a table of both ends, experts without tokens, several
+// microbatches.
+TEST(Stage, WhatMemoryHoldsIsNoPartOfAStep) {
+  std::vector<config::RunConfig> configs;
+  for (const bool tied : {false, true})
+    configs.push_back(tiny(model::Architecture::gpt2, tied));
+  configs.push_back(tiny(model::Architecture::llama, true));
+  configs.back().batch.global = 2 * configs.back().batch.micro;
+  configs.push_back(test::tiny_run(test::tiny_mixture(model::Architecture::mixtral)));
+  configs.back().model.moe.experts = 16;  // of 14 tokens
+  configs.back().model.moe.top_k = 1;
+  for (const config::RunConfig& config : configs) {
+    const std::vector<double> clean = gradients_of(config, 0);
+    EXPECT_EQ(gradients_of(config, std::nan("")), clean)
+        << &config - configs.data() << ": " << clean.size() << " elements";
   }
 }
 

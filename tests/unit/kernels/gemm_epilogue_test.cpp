@@ -123,7 +123,8 @@ TEST_P(GemmEpilogueTest, ColumnSumsAreAddedBesideTheProduct) {
     const Tensor db = Tensor::normal(wide, {O}, 4);
     Vector expected_w = dw.values(), expected_b = db.values();
     const Vector of_dy = dy.values(), of_x = x.values();
-    for (int twice = 0; twice < 2; ++twice) {  // added to
+    for (const auto accumulate : {Accumulate::yes, Accumulate::yes, Accumulate::no}) {
+      if (accumulate == Accumulate::no) expected_w.assign(expected_w.size(), 0);
       for (std::size_t t = 0; t < static_cast<std::size_t>(T); ++t)
         for (std::size_t o = 0; o < static_cast<std::size_t>(O); ++o) {
           const double g = of_dy[t * static_cast<std::size_t>(O) + o];
@@ -132,7 +133,7 @@ TEST_P(GemmEpilogueTest, ColumnSumsAreAddedBesideTheProduct) {
             expected_w[o * static_cast<std::size_t>(I) + i] +=
                 g * of_x[t * static_cast<std::size_t>(I) + i];
         }
-      kernels::gemm_column_sums(stream_, dw, db, dy, x);
+      kernels::gemm_column_sums(stream_, dw, db, dy, x, accumulate);
       expect_close(wide, dw.values(), expected_w, 2 * error_of_sum(dtype, T), what);
       expect_close(wide, db.values(), expected_b, 2 * error_of_sum(dtype, T), what);
     }
@@ -178,7 +179,7 @@ TEST(GemmEpilogue, RefusesWhatDoesNotFit) {
                                                no, b, yes),
                Error);
   const Tensor dw(DType::f32, {8, 8}), sums(DType::f32, {7});
-  EXPECT_THROW(kernels::gemm_column_sums(stream, dw, sums, a, a), Error);
+  EXPECT_THROW(kernels::gemm_column_sums(stream, dw, sums, a, a, Accumulate::yes), Error);
 }
 
 }  // namespace

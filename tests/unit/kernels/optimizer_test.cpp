@@ -91,12 +91,11 @@ void follow_adamw(std::int64_t n, std::int64_t skip, std::int64_t weight_skip) {
     update(stream, rule, w, g, {m, v}, rounded);
   }
   const Vector weights = w.values(), first = m.values(), second = v.values();
-  const Vector gradient = g.values(), copy = rounded.values();
+  const Vector copy = rounded.values();
   for (std::size_t i = 0; i < start.size(); ++i) {
     ASSERT_NEAR(weights[i], expected[i].weight, 8 * steps * eps) << i << " of " << n;
     ASSERT_NEAR(first[i], expected[i].moment1, 4 * steps * eps);
     ASSERT_NEAR(second[i], expected[i].moment2, 4 * steps * eps);
-    ASSERT_EQ(gradient[i], 0);
     ASSERT_EQ(copy[i], static_cast<double>(static_cast<Accumulator<W>>(
                            W(static_cast<Accumulator<W>>(weights[i])))));
   }
@@ -224,7 +223,6 @@ void follow_sgd(std::int64_t n, std::int64_t skip, bool with_momentum) {
   const Vector weights = w.values();
   for (std::size_t i = 0; i < start.size(); ++i)
     ASSERT_NEAR(weights[i], expected[i].weight, 4 * 4 * eps) << i << " of " << n;
-  EXPECT_EQ(g.values(), Vector(start.size()));
   EXPECT_EQ(copy.values(), weights);
 }
 
@@ -284,7 +282,6 @@ void follow_lion(std::int64_t n, std::int64_t skip) {
     ASSERT_NEAR(weights[i], expected[i].weight, 4 * steps * eps) << i << " of " << n;
     ASSERT_NEAR(moments[i], expected[i].moment, 4 * steps * eps) << i << " of " << n;
   }
-  EXPECT_EQ(g.values(), Vector(start.size()));
   EXPECT_EQ(copy.values(), weights);
 }
 

@@ -167,7 +167,7 @@ void expect_update(UpdateFormula formula, double sound) {
 }
 
 // An update that reads the factor has the bits of one that is told it; of a step that is
-// not sound it changes nothing, nor does it clear the gradient.
+// not sound it changes nothing.
 TEST(StepDecision, RulesTheUpdate) {
   for (const UpdateFormula formula :
        {UpdateFormula::adamw, UpdateFormula::sgd, UpdateFormula::momentum,

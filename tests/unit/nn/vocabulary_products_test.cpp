@@ -90,14 +90,14 @@ void expect_input_gradient(Case& c) {
     }
 }
 
-void expect_weight_gradient(Case& c) {
+void expect_weight_gradient(Case& c, kernels::Accumulate accumulate) {
   const Vector x = c.values(), h = c.h.values(), before = c.dw.values();
-  vocabulary_weight_gradient(c.stream, c.x(), c.h, c.dw);
+  vocabulary_weight_gradient(c.stream, c.x(), c.h, c.dw, accumulate);
   const Vector got = c.dw.values();
   for (std::int64_t v = 0; v < c.V; ++v)
     for (std::int64_t d = 0; d < D; ++d) {
       Exact exact;
-      exact.add(before[at(v * D + d)]);
+      if (accumulate == kernels::Accumulate::yes) exact.add(before[at(v * D + d)]);
       for (std::int64_t i = 0; i < C; ++i)
         exact.add(x[at(i * c.V + v)] * h[at(i * D + d)]);
       ASSERT_NEAR(got[at(v * D + d)], exact.sum, exact.error(C + 1)) << v << ", " << d;
@@ -110,7 +110,8 @@ TEST(VocabularyProducts, AreThoseOfTheWholeVocabulary) {
       SCOPED_TRACE(testing::Message() << name_of(type) << ", " << V << " entries");
       Case c(V, type);
       expect_input_gradient(c);
-      expect_weight_gradient(c);
+      expect_weight_gradient(c, kernels::Accumulate::yes);
+      expect_weight_gradient(c, kernels::Accumulate::no);
       expect_logits(c);
     }
 }

@@ -107,7 +107,6 @@ TEST(StoredReport, ScalesAreOfNumbers) {
     one.store->report().begin(stream, true);
     one.add(std::vector<float>(static_cast<std::size_t>(OneWeight::elements), value));
     const auto losses = one.store->report().end(stream);
-    one.store->clear_gradients();
     return losses[static_cast<std::size_t>(TensorClass::gradient_sum)].scale;
   };
   EXPECT_EQ(scale_of(0.0f), 0.0);
@@ -288,7 +287,6 @@ TEST(NarrowStore, UnusualGradients) {
       std::vector<float> gradient = ordinary;
       gradient[5] = bad;
       EXPECT_FALSE(std::isfinite(one.add(gradient))) << bad;
-      one.store->clear_gradients();
     }
     for (const float odd : {0.0f, 1e-42f, 1e30f}) {
       for (OneWeight* which : {&one, &other}) {
