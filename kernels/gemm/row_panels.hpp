@@ -42,10 +42,12 @@ class RowPanels {
 
  public:
   static constexpr std::int64_t most_rows = most_vectors * lanes;
-  // Of M rows, those that are worth a register: others are taken row by row.
+  // Of M rows, those that are worth a register: others are taken row by row. What is left
+  // of whole registers is worth one sooner where there is no other.
   static std::int64_t rows_of(std::int64_t M) {
     const std::int64_t left = M % lanes;
-    return std::is_same_v<T, Float16> ? 0 : 2 * left > lanes ? M : M - left;
+    const bool worth = M < lanes ? 4 * left >= lanes : 5 * left > 2 * lanes;
+    return std::is_same_v<T, Float16> ? 0 : worth ? M : M - left;
   }
   static std::int64_t elements(std::int64_t rows, std::int64_t K) {
     return divide_up(rows, lanes) * lanes * (K / Terms::step * Terms::step);
@@ -145,8 +147,9 @@ class RowPanels {
       const Range steps = split_range(steps_, parts, part);
       for (int lane = 0; lane < lanes; ++lane) {
         const Range fetched = split_range(steps.count(), lanes, lane);
-        for (int c = 0; c < columns; ++c)
-          for (std::int64_t s = fetched.begin; s < fetched.end; ++s)
+        for (std::int64_t s = fetched.begin; s < fetched.end; ++s)
+#pragma GCC unroll 8
+          for (int c = 0; c < columns; ++c)
             __builtin_prefetch(behind + c * b_stride + (steps.begin + s) * Terms::step);
         Vector sums[columns * vectors];
 #pragma GCC unroll 32
