@@ -9,6 +9,7 @@
 #include "kernels/host/paged_attention.hpp"
 #include "kernels/runtime/profile.hpp"
 #include "kernels/runtime/runtime.hpp"
+#include "kernels/runtime/working_memory.hpp"
 
 namespace trireme::kernels {
 namespace {
@@ -94,6 +95,9 @@ void attention_paged(Stream& stream, Arena& scratch, const AttentionShape& shape
           shape.kv_heads, shape.head_width, cache.keys.shape());
   require(shape.dropout.rate == 0, "attention_paged drops nothing");
   check_packed(checks, stream, packed, T);
+  if (stream.device().is_meta())
+    note_working_memory(cuda::paged_workspace_bytes(
+        shape, q_THK.dtype(), T, cache.keys.dim(0) * cache.keys.dim(2)));
   const ProfileScope scope(family);
   if (try_on_cuda<cuda::attention_paged>(stream, shape, texts, q_THK, cache, o_THK,
                                          lse_TH, packed))

@@ -31,6 +31,11 @@ class RowPanels {
   static constexpr int most_vectors = simd::registers == 32 ? 4 : 2;
   // Registers' worth of K whose columns stay in the first cache through all lanes.
   static constexpr std::int64_t most_steps = 32;
+  // Tiles that take a lane of the rows in turn while it is in the first cache: more where
+  // their columns, of a smaller type than the sums, leave room there.
+  static constexpr int tiles_of(int vectors) {
+    return vectors == most_vectors && sizeof(T) < sizeof(A) ? 2 : 1;
+  }
   // Columns of a tile, whose sums stay in registers.
   static constexpr int columns_of(int vectors) {
     for (const int columns : {8, 6})
@@ -38,14 +43,16 @@ class RowPanels {
         return columns;
     return 4;
   }
-  static_assert(block_columns % 8 == 0 && block_columns % 6 == 0);
+  static_assert(block_columns % 16 == 0 && block_columns % 12 == 0);
 
  public:
   static constexpr std::int64_t most_rows = most_vectors * lanes;
-  // Of M rows, those that are worth a register: others are taken row by row.
+  // Of M rows, those that are worth a register: others are taken row by row. What is left
+  // of whole registers is worth one sooner where there is no other.
   static std::int64_t rows_of(std::int64_t M) {
     const std::int64_t left = M % lanes;
-    return std::is_same_v<T, Float16> ? 0 : 2 * left > lanes ? M : M - left;
+    const bool worth = M < lanes ? 4 * left >= lanes : 5 * left > 2 * lanes;
+    return std::is_same_v<T, Float16> ? 0 : worth ? M : M - left;
   }
   static std::int64_t elements(std::int64_t rows, std::int64_t K) {
     return divide_up(rows, lanes) * lanes * (K / Terms::step * Terms::step);
@@ -115,7 +122,8 @@ class RowPanels {
   template <int vectors>
   void multiply(const T* from, const T* b, std::int64_t b_stride, std::int64_t count,
                 A* sums) const {
-    constexpr int columns = columns_of(vectors), width = vectors * lanes;
+    constexpr int tiles = tiles_of(vectors), columns = tiles * columns_of(vectors),
+                  width = vectors * lanes;
     alignas(64) A by_column[block_columns * width];
     const std::int64_t whole = divide_up(count, lanes) * lanes;
     std::fill(by_column + count * width, by_column + whole * width, A(0));
@@ -124,8 +132,8 @@ class RowPanels {
       for (int c = 0; c < columns; ++c)
         b_c[static_cast<std::size_t>(c)] =
             b + std::min<std::int64_t>(column + c, count - 1) * b_stride;
-      multiply_tile<vectors, columns>(from, b_c, b + (column + columns) * b_stride,
-                                      b_stride, by_column + column * width);
+      multiply_tiles<vectors, tiles>(from, b_c, b + (column + columns) * b_stride,
+                                     b_stride, by_column + column * width);
     }
     simd::transpose<A>(whole, width, A(1), by_column, width, sums, block_columns);
   }
@@ -133,52 +141,62 @@ class RowPanels {
   // Sums of lanes come and go where K has more steps than stay in a cache. Meanwhile the
   // columns behind these are fetched, a part with each lane: they mostly come from
   // memory.
-  template <int vectors, int columns>
-  [[gnu::noinline]] void multiply_tile(const T* from,
-                                       const std::array<const T*, columns>& b,
-                                       const T* behind, std::int64_t b_stride,
-                                       A* to) const {
-    constexpr std::int64_t per_word = Terms::step / lanes;
-    Vector kept[lanes][columns * vectors];
+  template <int vectors, int tiles>
+  [[gnu::noinline]] void multiply_tiles(
+      const T* from, const std::array<const T*, tiles * columns_of(vectors)>& b,
+      const T* behind, std::int64_t b_stride, A* to) const {
+    constexpr int columns = columns_of(vectors), sums_of_tile = columns * vectors;
+    Vector kept[lanes][tiles * sums_of_tile];
     const std::int64_t parts = std::max<std::int64_t>(1, divide_up(steps_, most_steps));
     for (std::int64_t part = 0; part < parts; ++part) {
       const Range steps = split_range(steps_, parts, part);
       for (int lane = 0; lane < lanes; ++lane) {
         const Range fetched = split_range(steps.count(), lanes, lane);
-        for (int c = 0; c < columns; ++c)
-          for (std::int64_t s = fetched.begin; s < fetched.end; ++s)
+        for (std::int64_t s = fetched.begin; s < fetched.end; ++s)
+#pragma GCC unroll 12
+          for (int c = 0; c < tiles * columns; ++c)
             __builtin_prefetch(behind + c * b_stride + (steps.begin + s) * Terms::step);
-        Vector sums[columns * vectors];
-#pragma GCC unroll 32
-        for (int i = 0; i < columns * vectors; ++i)
-          sums[i] = part > 0 ? kept[lane][i] : Vector{};
-        const T* x = from + (lane * steps_ + steps.begin) * vectors * Terms::step;
-        for (std::int64_t s = steps.begin; s < steps.end; ++s) {
-          typename Terms::Loaded rows[vectors];
-#pragma GCC unroll 4
-          for (int v = 0; v < vectors; ++v) rows[v] = Terms::read(x + v * Terms::step);
-          x += vectors * Terms::step;
-#pragma GCC unroll 8
-          for (int c = 0; c < columns; ++c) {
-            const auto y = Terms::spread(b[static_cast<std::size_t>(c)] +
-                                         lane * per_word + s * Terms::step);
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; ++v)
-              sums[c * vectors + v] = Terms::add(sums[c * vectors + v], rows[v], y);
-          }
-        }
-        const bool last = part + 1 == parts;
-#pragma GCC unroll 32
-        for (int i = 0; i < columns * vectors; ++i) {
-          if (!last)
-            kept[lane][i] = sums[i];
-          else if (lane == 0)
-            simd::store_vector(to + i * lanes, sums[i]);
-          else
-            simd::store_vector<A>(to + i * lanes,
-                                  simd::load_vector(to + i * lanes) + sums[i]);
-        }
+        for (int tile = 0; tile < tiles; ++tile)
+          multiply_lane<vectors, columns>(
+              from + (lane * steps_ + steps.begin) * vectors * Terms::step, steps,
+              b.data() + tile * columns, lane, part == 0, part + 1 == parts,
+              kept[lane] + tile * sums_of_tile, to + tile * sums_of_tile * lanes);
       }
+    }
+  }
+
+  // One lane of some steps. Sums begin at 0 with the first of them, and with the last are
+  // added to those of the lanes before.
+  template <int vectors, int columns>
+  [[gnu::always_inline]] void multiply_lane(const T* x, const Range& steps,
+                                            const T* const* b, int lane, bool first,
+                                            bool last, Vector* kept, A* to) const {
+    constexpr std::int64_t per_word = Terms::step / lanes;
+    Vector sums[columns * vectors];
+#pragma GCC unroll 32
+    for (int i = 0; i < columns * vectors; ++i) sums[i] = first ? Vector{} : kept[i];
+    for (std::int64_t s = steps.begin; s < steps.end; ++s) {
+      typename Terms::Loaded rows[vectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) rows[v] = Terms::read(x + v * Terms::step);
+      x += vectors * Terms::step;
+#pragma GCC unroll 8
+      for (int c = 0; c < columns; ++c) {
+        const auto y = Terms::spread(b[c] + lane * per_word + s * Terms::step);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v)
+          sums[c * vectors + v] = Terms::add(sums[c * vectors + v], rows[v], y);
+      }
+    }
+#pragma GCC unroll 32
+    for (int i = 0; i < columns * vectors; ++i) {
+      if (!last)
+        kept[i] = sums[i];
+      else if (lane == 0)
+        simd::store_vector(to + i * lanes, sums[i]);
+      else
+        simd::store_vector<A>(to + i * lanes,
+                              simd::load_vector(to + i * lanes) + sums[i]);
     }
   }
 

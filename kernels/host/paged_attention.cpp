@@ -51,8 +51,9 @@ class Worker {
     scores_ = pieces.take(tile);
     maxima_ = pieces.take(queries);
     sums_ = pieces.take(queries);
-    // Places of a tile that hold no position are multiplied by 0.
-    std::fill_n(keys_, 2 * tile * stride_, A(0));
+    // What rows have beyond their width is multiplied by 0. Rows that hold no position
+    // may be anything: nothing of what comes of them is used.
+    if (stride_ > width_) std::fill_n(keys_, 2 * tile * stride_, A(0));
   }
 
   void run(const Task& task, std::span<const std::int64_t> heads, const TensorView& q_THK,

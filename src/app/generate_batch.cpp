@@ -183,13 +183,13 @@ int generate_batch(comm::World& world, const Arguments& arguments,
   require_same_sums(on.transport, shape.tensor);
   comm::Mesh mesh(world, shape, {}, on.device, on.transport);
   comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
-  const ModelUse use{config.model.sequence,
-                     [&](const infer::LoadedModel& meta) {
-                       return infer::BatchGenerator(meta, pipeline, options,
-                                                    prompts.generations)
-                           .bytes();
-                     },
-                     "steps"};
+  const ModelUse use{
+      config.model.sequence,
+      [&](const infer::LoadedModel& meta) {
+        const infer::BatchGenerator batch(meta, pipeline, options, prompts.generations);
+        return batch.bytes() + (on.device.is_cuda() ? batch.kernel_bytes() : 0);
+      },
+      "steps"};
   const auto model =
       load_model(world, arguments, placement, opened, mesh, on.device, use);
   if (model == nullptr) return 0;

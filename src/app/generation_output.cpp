@@ -36,7 +36,9 @@ GenerationOutput::GenerationOutput(const std::string& path, const PromptFile& pr
       folder_(parent_of(path)),
       lines_(prompts.wanted.size()) {
   if (folder_.has(name_)) {
-    require(folder_.is_file(name_) && is_complete(folder_), Status::cannot_create,
+    require(folder_.is_file(name_), Status::cannot_create,
+            "{}: is there and is no file: choose another -o", path);
+    require(is_complete(folder_), Status::cannot_create,
             "{}: is there, and is not what these prompts give with this model and these "
             "options: remove it, or choose another -o",
             path);
@@ -47,6 +49,12 @@ GenerationOutput::GenerationOutput(const std::string& path, const PromptFile& pr
   require(::flock(file_.get(), LOCK_EX | LOCK_NB) == 0, Status::cannot_create,
           "{}: another program is writing it", folder_.path_of(partial_));
   read_partial();
+}
+
+GenerationOutput::~GenerationOutput() {
+  const bool open = file_.is_open() && !complete_;
+  if (open && ::lseek(file_.get(), 0, SEEK_END) == 0)
+    static_cast<void>(folder_.remove(partial_));
 }
 
 std::string GenerationOutput::digest_of(std::size_t number) const {

@@ -23,6 +23,10 @@ class GenerationOutput {
   // other prompts or settings. Neither is changed then.
   GenerationOutput(const std::string& path, const PromptFile& prompts,
                    const std::string& key);
+  // A partial file that no text came to is removed.
+  ~GenerationOutput();
+  GenerationOutput(const GenerationOutput&) = delete;
+  GenerationOutput& operator=(const GenerationOutput&) = delete;
 
   // Nothing is left to do.
   bool complete() const { return complete_; }

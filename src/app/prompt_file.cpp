@@ -201,8 +201,11 @@ PromptFile read_prompts(const std::string& path, const GenerationDefaults& defau
   PromptFile all;
   io::LineReader lines(path);
   std::size_t number = 0, prompts = 0;
-  while (const auto line = lines.next()) {
+  while (auto line = lines.next()) {
     ++number;
+    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+    if (number == 1 && line->starts_with(byte_order_mark))
+      line->erase(0, byte_order_mark.size());
     const std::string source = format("{}: line {}", path, number);
     require(line->size() < io::LineReader::most_line_bytes, Status::bad_content,
             "{}: is longer than {} bytes", source, io::LineReader::most_line_bytes);

@@ -11,6 +11,7 @@
 #include "infer/vocabulary_gather.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
+#include "kernels/runtime/working_memory.hpp"
 
 namespace trireme::infer {
 namespace {
@@ -102,6 +103,7 @@ nn::Pass BatchGenerator::pass_of(Stream& stream, Arena& saved, Arena& scratch,
 // A step of all rows is measured on meta.
 void BatchGenerator::plan_memory() {
   const MeasuredPass without_weights(model_);
+  const kernels::WorkingMemoryCount of_kernels;
   const Device meta = Device::meta();
   Stream stream(meta);
   Arena saved(meta, 0, MemoryClass::activations, "saved");
@@ -115,6 +117,9 @@ void BatchGenerator::plan_memory() {
     scratch.take(model_.dtype(), {R, model_.config().hidden}, "sampled rows");
     plan_gather(model_, pass, model_.stage().logits(pass, x_TD.rows(0, R)));
   }
+  kernel_bytes_ = kernels::working_memory_held(of_kernels.bytes()) +
+                  kernels::product_working_memory();
+  kernels::reserve_working_memory(model_.device(), of_kernels.bytes());
   constexpr std::size_t slack = 1 << 16;
   saved_ = std::make_unique<Arena>(model_.device(), saved.peak_bytes() + slack,
                                    MemoryClass::activations, "activations");

@@ -46,6 +46,8 @@ class BatchGenerator {
     return static_cast<std::int64_t>(cache_->bytes() + saved_->capacity() +
                                      scratch_->capacity());
   }
+  // What the kernels of a GPU take beside that.
+  std::int64_t kernel_bytes() const { return kernel_bytes_; }
   // Texts that run at once, over all lanes.
   std::int64_t texts() const { return texts_; }
 
@@ -70,7 +72,7 @@ class BatchGenerator {
   const LoadedModel& model_;
   BatchOptions options_;
   const std::vector<Generation>& generations_;
-  std::int64_t texts_ = 0, width_ = 0;
+  std::int64_t texts_ = 0, width_ = 0, kernel_bytes_ = 0;
   Lane::Queue queue_;
   std::vector<CacheGroup> groups_;
   std::unique_ptr<BlockCache> cache_;

@@ -2,9 +2,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/stage_chain.hpp"
 
+#include <array>
+
 #include "kernels/elementwise.hpp"
+#include "model/kept_blocks.hpp"
 
 namespace trireme::infer {
+namespace {
+
+// No backward follows: what a block keeps is gone when the block is done, and the inputs
+// of the blocks take turns in two places. A pass takes the memory of one block, whatever
+// the number of blocks is.
+class PassingBlocks final : public model::KeptBlocks {
+ public:
+  PassingBlocks(std::size_t blocks, Arena& arena) : blocks_(blocks), arena_(arena) {}
+  std::size_t moved() const override { return blocks_; }
+  TensorView input(Stream& /*stream*/, std::size_t /*block*/, DType dtype,
+                   const Shape& shape) override {
+    TensorView& place = places_[turn_ % places_.size()];
+    if (turn_++ < places_.size()) place = arena_.take(dtype, shape, "stage.x");
+    return place;
+  }
+  Arena& open(Stream& /*stream*/, std::size_t /*block*/) override {
+    mark_ = arena_.mark();
+    return arena_;
+  }
+  void leave(Stream& /*stream*/, std::size_t /*block*/) override {
+    arena_.release(mark_);
+  }
+  void come_back(Stream& /*stream*/, std::size_t /*block*/) override {
+    fail(Status::internal, "what a block kept is gone where no backward follows");
+  }
+
+ private:
+  std::size_t blocks_, turn_ = 0, mark_ = 0;
+  Arena& arena_;
+  std::array<TensorView, 2> places_;
+};
+
+}  // namespace
 
 StageChain::StageChain(const LoadedModel& model, comm::Group& pipeline, std::int64_t rows,
                        int lanes)
@@ -25,6 +61,8 @@ TensorView StageChain::forward(nn::Pass& pass, const TensorView& tokens_T, int l
     if (!meta) pipeline_.receive(stream, input, part().stage - 1).wait();
   }
   auto views = model_.stage().make_saved();
+  PassingBlocks passing(views.blocks.size(), pass.saved);
+  views.kept = &passing;
   const TensorView output_TD = model_.stage().forward(pass, input, views);
   if (part().last()) return output_TD;
   if (meta) return {};

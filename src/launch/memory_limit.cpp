@@ -30,11 +30,18 @@ void take_lesser(MemoryLimit& limit, std::int64_t bytes, const char* from) {
   limit = {bytes, from};
 }
 
-// The group of this process in version 2: the line "0::PATH".
-std::string own_group() {
+// The group of this process: of the line "0::PATH" in version 2, and of the line
+// "N:...,memory,...:PATH" in version 1.
+std::string own_group(bool version1) {
   std::ifstream in("/proc/self/cgroup");
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with("0::")) return line.substr(3);
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t names = line.find(':') + 1, end = line.find(':', names);
+    if (names == 0 || end == std::string::npos) continue;
+    const std::string list = "," + line.substr(names, end - names) + ",";
+    const bool found =
+        version1 ? list.find(",memory,") != std::string::npos : line.starts_with("0::");
+    if (found) return line.substr(end + 1);
+  }
   return "/";
 }
 
@@ -58,11 +65,12 @@ void take_rest(std::int64_t& least, decltype(RLIMIT_AS) which, const char* used)
 
 }  // namespace
 
-std::int64_t group_memory_limit(const std::string& root, std::string_view path) {
+std::int64_t group_memory_limit(const std::string& root, std::string_view path,
+                                const char* file) {
   std::int64_t least = 0;
   std::string at(path);
   while (true) {
-    std::ifstream in(root + (at == "/" ? "" : at) + "/memory.max");
+    std::ifstream in(root + (at == "/" ? "" : at) + "/" + file);
     std::string text;
     if (std::getline(in, text)) {
       const std::int64_t bytes = number_of(text);
@@ -79,8 +87,12 @@ MemoryLimit node_memory_limit() {
       limit,
       static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGE_SIZE),
       "this node's memory");
-  take_lesser(limit, group_memory_limit("/sys/fs/cgroup", own_group()),
-              "the control group of this process");
+  constexpr auto by_group = "the control group of this process";
+  take_lesser(limit, group_memory_limit("/sys/fs/cgroup", own_group(false)), by_group);
+  take_lesser(limit,
+              group_memory_limit("/sys/fs/cgroup/memory", own_group(true),
+                                 "memory.limit_in_bytes"),
+              by_group);
   constexpr std::int64_t mebi = 1 << 20;
   take_lesser(limit, variable("SLURM_MEM_PER_NODE") * mebi, "SLURM_MEM_PER_NODE");
   take_lesser(limit,

@@ -22,7 +22,9 @@ MemoryLimit node_memory_limit();
 std::int64_t free_host_memory(int ranks_on_node);
 
 // The limit of the control group at `path` ("/a/b", of /proc/self/cgroup) and of those
-// above it, where groups are mounted at `root`: files memory.max of version 2. 0: none.
-std::int64_t group_memory_limit(const std::string& root, std::string_view path);
+// above it, where groups are mounted at `root`: in files memory.max of version 2, or
+// memory.limit_in_bytes of version 1. 0: none.
+std::int64_t group_memory_limit(const std::string& root, std::string_view path,
+                                const char* file = "memory.max");
 
 }  // namespace trireme::launch

@@ -6,6 +6,7 @@
 
 #include "base/philox.hpp"
 #include "infer/batch_generator.hpp"
+#include "infer/evaluation.hpp"
 #include "infer/generator.hpp"
 #include "kernels/gemm.hpp"
 #include "support/transport.hpp"
@@ -267,6 +268,25 @@ TEST(Batch, CachesOfCodes) {
     EXPECT_LT(differs, type == DType::e4m3 ? 0.5 : 0.1);
     EXPECT_GT(differs, 0);
   }
+}
+
+// Nothing is kept for a backward: a longer model needs more weights and cache, no more.
+TEST(Batch, TakesTheActivationsOfOneBlock) {
+  model::ModelConfig config = tiny(model::Architecture::llama);
+  const test::WrittenModel written(config, "trireme-blocks");
+  const io::CheckpointReader reader(written.directory());
+  comm::Mesh mesh(test::world(), {.tensor = test::world().size()});
+  comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
+  const std::vector<Generation> all = some_generations();
+  const auto besides = [&](std::int64_t layers) {
+    config.layers = layers;
+    const infer::LoadedModel meta(config, DType::f32, mesh.group(comm::Axis::tensor),
+                                  config.sequence, reader, Device::meta());
+    const infer::BatchGenerator batch(meta, pipeline, options_for(DType::f32), all);
+    return std::pair(batch.bytes() - static_cast<std::int64_t>(batch.cache_bytes()),
+                     infer::evaluation_bytes(meta, pipeline));
+  };
+  EXPECT_EQ(besides(2), besides(7));
 }
 
 }  // namespace

@@ -72,7 +72,14 @@ wait $! 2>/dev/null
 [ -e "$work/killed.jsonl" ] || batch killed.jsonl 1
 check "a killed run ends with the same bytes" cmp "$work/killed.jsonl" "$work/all.jsonl"
 
+# A file as some editors write it, with a byte order mark.
+{ printf '\357\273\277'; cat "$work/prompts.jsonl"; } >"$work/marked.jsonl"
+run 1 generate "$model" --prompts "$work/marked.jsonl" -o "$work/marked.out" \
+  --temperature 0 --tokens 25
+check "a byte order mark" cmp "$work/marked.out" "$work/all.jsonl"
+
 # What is refused, with what was there left alone.
+mkdir "$work/disk"
 cp "$work/all.jsonl" "$work/kept"
 batch all.jsonl 1 --chunk 7
 check "other settings" expect 73 'remove it, or choose another -o'
@@ -115,6 +122,9 @@ run 1 generate "$model" --prompt a --texts 3
 check "options of batches alone" expect 64 'goes with --prompts'
 batch none.jsonl 1 --cache-bytes 1KiB
 check "too small a cache" expect 78 'cache-bytes'
+check "which leaves nothing" test ! -e "$work/none.jsonl.partial"
+run 1 generate "$model" --prompts "$work/prompts.jsonl" -o "$work/disk"
+check "a folder for the output" expect 73 'is no file: choose another -o'
 batch none.jsonl 1 --cache-bytes lots
 check "no size" expect 64 'a size such as'
 batch none.jsonl 1 --cache-dtype fp4
@@ -124,7 +134,6 @@ check "a chunk above a step" expect 64 'does not fit'
 batch none.jsonl 2 --pipeline 3
 check "stages that ranks do not have" expect 78 'does not divide'
 # A disk that is full: lines that were written stay, and the same command goes on.
-mkdir "$work/disk"
 if mount -t tmpfs -o size=12k tmpfs "$work/disk" 2>/dev/null; then
   dd if=/dev/zero of="$work/disk/ballast" bs=1k count=8 2>/dev/null
   yes "$(sed -n 4p "$work/prompts.jsonl")" | head -30 >"$work/many.jsonl"

@@ -248,7 +248,6 @@ void attend(Stream& stream, const AttentionShape& shape, std::span<const PagedTe
             bool by_tensor_cores, int groups_of_heads, Operands<DeviceType<T>> x) {
   using D = DeviceType<T>;
   using W = Wide<D>;
-  constexpr std::int64_t most_bytes = std::int64_t{64} << 20;
   const std::int64_t elements = shape.heads * (shape.head_width + 2);
   for_ranges_of_rows(
       texts, most_bytes, elements * static_cast<std::int64_t>(sizeof(W)),

@@ -6,12 +6,9 @@
 #pragma once
 
 #include "kernels/cuda/attention/operands.cuh"
-#include "kernels/paged_attention.hpp"
+#include "kernels/cuda/attention/paged.hpp"
 
 namespace trireme::kernels::cuda::paged {
-
-inline constexpr int pairs = 16;   // of a block, at most
-inline constexpr int chunk = 512;  // positions
 
 // Of a row, as pack_texts() writes it: its text's rows [begin, end) and positions before
 // them, and where the table of its blocks begins.

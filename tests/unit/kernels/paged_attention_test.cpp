@@ -12,6 +12,7 @@
 #include "base/philox.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/fp8.hpp"
+#include "kernels/runtime/working_memory.hpp"
 #include "support/device.hpp"
 
 namespace trireme::kernels {
@@ -242,6 +243,34 @@ TEST(PagedAttention, CodesAreNearTheNumbers) {
     EXPECT_EQ(paged.run(7, DType::u8).o, paged.run(of.S, DType::u8).o);
     EXPECT_EQ(paged.run(7, DType::e4m3).o, paged.run(of.S, DType::e4m3).o);
   }
+}
+
+// Parts of chunks of 512 positions, for plans of a GPU's memory.
+TEST(PagedAttention, TellsThePlanWhatAGpuTakes) {
+  const Device meta = Device::meta();
+  Stream stream(meta);
+  const auto needed = [&](std::int64_t rows, std::int64_t blocks) {
+    const AttentionShape shape = {.batch = 1,
+                                  .sequence = rows,
+                                  .heads = 4,
+                                  .kv_heads = 2,
+                                  .head_width = 64,
+                                  .kv_head = {0, 0, 1, 1}};
+    const auto tensor = [&](DType type, const Shape& of) {
+      return TensorView(nullptr, type, of, meta);
+    };
+    const TensorView x = tensor(DType::bf16, {rows, 256}),
+                     cache = tensor(DType::bf16, {blocks, 2, 16, 64});
+    Arena scratch(meta, 0, MemoryClass::workspace, "scratch");
+    const WorkingMemoryCount count;
+    attention_paged(stream, scratch, shape, {}, x, {.keys = cache, .values = cache}, x,
+                    tensor(DType::f32, {rows, 4}));
+    return count.bytes();
+  };
+  EXPECT_EQ(needed(24, 32), 0);
+  EXPECT_EQ(needed(24, 33), 24 * 2 * 4 * 66 * 4);
+  EXPECT_EQ(needed(1 << 16, 3200), 64 << 20);
+  EXPECT_EQ(needed(1 << 16, 1 << 18), std::int64_t{16} * (1 << 13) * 4 * 66 * 4);
 }
 
 TEST(PagedAttention, RefusesWhatDoesNotFit) {

@@ -31,6 +31,11 @@ TEST(MemoryLimit, IsTheLeastOfTheGroupAndThoseAboveIt) {
   set("", "512");
   EXPECT_EQ(group_memory_limit(root.string(), "/job/step"), 512);
   EXPECT_EQ(group_memory_limit(root.string(), "/"), 512);
+  const char* const version1 = "memory.limit_in_bytes";
+  EXPECT_EQ(group_memory_limit(root.string(), "/job/step", version1), 0);
+  std::ofstream(root / "job" / version1) << "9223372036854771712\n";  // no limit
+  std::ofstream(root / "job/step" / version1) << "2048\n";
+  EXPECT_EQ(group_memory_limit(root.string(), "/job/step", version1), 2048);
   std::filesystem::remove_all(root);
 }
 
