@@ -55,10 +55,10 @@ check "no such data" expect 66 "no such file"
 words=(small --yes --ranks 3 --batch 4 -o odd.toml)
 answers
 check "a batch that no mesh takes" test "$status" = 65 -o "$status" = 0
-words=(small --yes --ranks 13 --batch 8 -o odd.toml)
+words=(small --yes --ranks 13 --batch 8 -o odd-13.toml)
 answers
 check "ranks that no mesh takes" expect 65 "no deck for 13 ranks: 8 sequences a step"
-words=(small --yes --train lora -o odd.toml)
+words=(small --yes --train lora -o odd-lora.toml)
 answers
 check "no weights to go on from" expect 64 "has no weights here"
 words=(small --yes -o .toml)
