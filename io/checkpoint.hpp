@@ -143,8 +143,9 @@ class CheckpointReader : public TensorSource {
   // The names of all that do; none of a tensor that is absent or has another shape.
   std::vector<std::string> files_of(const TensorBox& box) const;
 
-  // Throws Error(bad_content) when the tensor is absent or has another shape.
-  void require_tensor(const std::string& path, const Shape& whole) const;
+  // Throws Error(bad_content) when the tensor is absent, has another shape or holds what
+  // does not convert to `wanted`.
+  void require_tensor(const std::string& path, const Shape& whole, DType wanted) const;
 
   // XXH3-128 over the whole tensor.
   std::string digest(const std::string& path) const;

@@ -176,9 +176,6 @@ struct CheckpointReader::Impl {
     require(inside, Status::bad_content,
             "{}: the tensor '{}' of {} has no box of {} at {}", directory, tensor.path,
             tensor.shape, out.shape(), begin);
-    require(converts(tensor.dtype, out.dtype()), Status::bad_content,
-            "{}: the tensor '{}' holds {}, which does not convert to {}", directory,
-            tensor.path, name_of(tensor.dtype), name_of(out.dtype()));
     read_boxes(*files, boxes(tensor, begin, out.shape()), tensor.dtype, begin, out);
   }
 };
@@ -290,16 +287,20 @@ bool CheckpointReader::has(const std::string& path) const {
   return impl_->find(path) != nullptr;
 }
 
-void CheckpointReader::require_tensor(const std::string& path, const Shape& whole) const {
+void CheckpointReader::require_tensor(const std::string& path, const Shape& whole,
+                                      DType wanted) const {
   const TensorEntry& entry = impl_->entry(path);
   require(entry.shape == whole, Status::bad_content,
           "{}: the tensor '{}' has the shape {}, but {} is wanted", impl_->directory,
           path, entry.shape, whole);
+  require(converts(entry.dtype, wanted), Status::bad_content,
+          "{}: the tensor '{}' holds {}, which does not convert to {}", impl_->directory,
+          path, name_of(entry.dtype), name_of(wanted));
 }
 
 void CheckpointReader::read(const std::string& path, const Shape& whole,
                             const Shape& begin, const TensorView& out) const {
-  require_tensor(path, whole);
+  require_tensor(path, whole, out.dtype());
   const TensorEntry& entry = impl_->entry(path);
   HostCopy host;
   host.write(out, [&](const TensorView& view) { impl_->read(entry, begin, view); });

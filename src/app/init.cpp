@@ -62,12 +62,18 @@ Choice choose(const InitAnswers& answers, const InitMachine& on,
     const std::vector<std::string> more =
         space.candidates().empty() ? std::vector<std::string>()
                                    : space.overrides(space.candidates().front());
-    config::make_run_config(space.deck().deck(more), space.deck().ranks,
-                            space.deck().ranks_on_node);
+    std::string why;
+    try {
+      config::make_run_config(space.deck().deck(more), space.deck().ranks,
+                              space.deck().ranks_on_node);
+    } catch (const Error& error) {
+      why = format(". The plainest one: {}", error.what());
+    }
     fail(Status::bad_content,
          "no deck for {} ranks: {} sequences a step (--batch) must be a multiple of the "
-         "data ranks",
-         answers.ranks, answers.batch);
+         "data ranks, and the model must take the others: write --batch {}, or other "
+         "--ranks{}",
+         answers.ranks, answers.batch, answers.ranks, why);
   }
   fail(Status::resources,
        "none of {} meshes of {} ranks fits: the least that one needs is about {} a rank, "
@@ -136,7 +142,7 @@ void write_checked(const std::string& path, const std::string& text, const Check
 
 std::string deck_path(const Arguments& arguments, const InitAnswers& answers) {
   const std::string path = arguments.text("-o", answers.model.name + ".toml");
-  require(path.ends_with(".toml") && fs::path(path).stem() != "", Status::command_line,
+  require(fs::path(path).extension() == ".toml", Status::command_line,
           "-o {}: a deck's name ends in .toml", path);
   return path;
 }

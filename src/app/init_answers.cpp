@@ -133,8 +133,16 @@ void ask_model(const Arguments& arguments, Interview& interview, InitAnswers& ou
                 "small", take);
 }
 
-void ask_part(Interview& interview, InitAnswers& out) {
-  if (out.model.weights.empty()) return;
+void ask_part(const Arguments& arguments, Interview& interview, InitAnswers& out) {
+  if (out.model.weights.empty()) {
+    const std::string word = arguments.text("--train", "new");
+    require(
+        word == "new", Status::command_line,
+        "--train {}: {} has no weights here to go on from: leave --train out, or name "
+        "a folder that has them",
+        word, out.model.name);
+    return;
+  }
   interview.ask("--train",
                 "What is trained? all: its weights; lora: adapters beside them, in a "
                 "fraction of the memory; new: a new model of its shape.",
@@ -223,7 +231,7 @@ InitAnswers ask_all(const Arguments& arguments, Interview& interview,
                     const InitMachine& on) {
   InitAnswers out;
   ask_model(arguments, interview, out);
-  ask_part(interview, out);
+  ask_part(arguments, interview, out);
   interview.ask("--data",
                 "Which files to train on, with commas between them? Text, JSON lines, or "
                 "token files; synthetic: none, to try out.",

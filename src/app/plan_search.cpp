@@ -105,6 +105,29 @@ std::string picture_path(const Arguments& arguments) {
       .string();
 }
 
+// Where the results go, before a search that may take a minute.
+void require_places(const Arguments& arguments) {
+  namespace fs = std::filesystem;
+  const std::string deck = arguments.text("-o", ""), picture = picture_path(arguments);
+  require(deck.empty() || deck != picture, Status::command_line,
+          "-o {}: the picture would replace the deck: write a name that ends in .toml",
+          deck);
+  for (const std::string& path : {deck, picture}) {
+    if (path.empty()) continue;
+    std::error_code absent;
+    const fs::path folder = fs::path(path).parent_path();
+    require(folder.empty() || fs::is_directory(folder, absent), Status::cannot_create,
+            "{}: there is no folder '{}': make it, or write another name", path,
+            folder.string());
+    require(!fs::is_directory(path, absent), Status::cannot_create,
+            "{}: is a directory, where a file is to be: write another name", path);
+    require(!fs::equivalent(path, arguments.words().front(), absent),
+            Status::cannot_create,
+            "{}: is what the search starts from, and would be lost: write another name",
+            path);
+  }
+}
+
 // winner_place: in result.ranked.
 void write_results(const Arguments& arguments, const plan::SearchSpace& space,
                    const plan::SearchResult& result, std::size_t winner_place,
@@ -208,7 +231,10 @@ int plan_search(comm::World& world, const Arguments& arguments,
             "of them, or search for {} (--ranks)",
             world.size(), ranks, world.size());
     deck = search_deck(arguments, machine, ranks);
-    if (world.rank() == 0) search.emplace(arguments, machine, *deck);
+    if (world.rank() == 0) {
+      require_places(arguments);
+      search.emplace(arguments, machine, *deck);
+    }
     if (search) decks = search->best(measured);
   });
   std::size_t winner = 0;

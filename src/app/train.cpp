@@ -21,11 +21,8 @@
 #include "comm/stop_signals.hpp"
 #include "comm/watchdog.hpp"
 #include "config/recipe_table.hpp"
-#include "convert/adapter_folder.hpp"
-#include "convert/model_folder.hpp"
 #include "data/text_source.hpp"
 #include "engine/group_use.hpp"
-#include "io/checkpoint.hpp"
 #include "io/files.hpp"
 #include "io/metrics_history.hpp"
 #include "kernels/runtime/cuda_version.hpp"
@@ -37,6 +34,7 @@
 #include "plan/prediction.hpp"
 #include "selftest/pass_record.hpp"
 #include "train/partner_copies.hpp"
+#include "train/start.hpp"
 #include "train/trainer.hpp"
 
 namespace trireme::app {
@@ -74,13 +72,8 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
     data::open_source(deck.config.data);
     if (deck.config.metrics.validate_every > 0) data::open_source(deck.config.validation);
     train::TextSamples prompts(deck.config);
-    if (!deck.config.start_from.empty())
-      convert::open_tensors(deck.config.start_from, world.rank(), world.size());
-    const std::string& resume = deck.config.checkpoint.resume;
-    if (resume != "auto" && resume != "never") io::find_checkpoint(resume);
-    if (!deck.config.adapter.from.empty())
-      convert::AdapterFolder(deck.config.adapter.from, deck.config.model);
   });
+  train::check_start(world, deck.config);
   const config::RunSettings& run = deck.config.run;
   const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
   const plan::PlannedDevice planned{on.device, on.transport, nullptr, on.gpu_bytes};

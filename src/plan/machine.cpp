@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <filesystem>
 
 #include "base/format.hpp"
 #include "io/deck.hpp"
@@ -161,6 +162,10 @@ std::span<const io::DeckKey> machine_table() {
 }
 
 Machine read_machine(const std::string& path) {
+  std::error_code ignored;
+  require(std::filesystem::status(path, ignored).type() !=
+              std::filesystem::file_type::not_found,
+          Status::missing_input, "{}: there is no such machine file", path);
   return machine_of(io::Deck::load(path, {}, machine_table()));
 }
 

@@ -33,7 +33,8 @@ std::string signed_seconds(double seconds) {
   return format("{}{}", seconds < 0 ? "-" : "+", human_seconds(std::abs(seconds)));
 }
 
-// The parts that change by more than a tenth of the largest change, most first.
+// The parts that change by more than a tenth of the largest change, most first; none by
+// less than is written.
 std::string why(const Prediction& winner, const Prediction& other) {
   const auto before = parts_of(winner), after = parts_of(other);
   std::vector<Part> changes;
@@ -47,7 +48,7 @@ std::string why(const Prediction& winner, const Prediction& other) {
   });
   std::string text;
   for (const Part& change : changes)
-    if (std::abs(change.seconds) > largest / 10 && std::abs(change.seconds) > 1e-9)
+    if (std::abs(change.seconds) > largest / 10 && std::abs(change.seconds) >= 5e-4)
       text += format("{}{} {}", text.empty() ? "" : ", ", change.name,
                      signed_seconds(change.seconds));
   return text;

@@ -88,6 +88,47 @@ void tidy(comm::World& world, const std::string& directory, const std::string& n
 
 }  // namespace
 
+ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& config,
+                                   bool mend, const FindElsewhere& find) {
+  const std::string& resume = config.checkpoint.resume;
+  const std::string folder = config.run.directory + "/checkpoints";
+  const std::vector<std::int64_t> steps = checkpoint_steps(world, folder);
+  world.agree([&] {
+    require(
+        resume != "never" || steps.empty(), Status::cannot_create,
+        "checkpoint.resume = \"never\", but '{}' holds checkpoints of an earlier run; "
+        "use \"auto\" to go on with it, or another run.directory",
+        folder);
+  });
+  ChosenCheckpoint from;
+  if (resume == "never") return from;
+  if (resume == "auto") {
+    from =
+        mend ? newest_whole_checkpoint(world, folder, find) : choose(world, folder, find);
+  } else {
+    if (mend) tidy_checkpoints(world, folder);
+    from.path = resume;
+    from.reader = std::make_shared<io::CheckpointReader>(world, resume);
+    const std::string wrong = first_damage(world, *from.reader);
+    if (!wrong.empty()) throw comm::Agreed(Status::bad_content, wrong);
+  }
+  if (!from.reader) return from;
+  const io::CheckpointInfo& info = from.reader->info();
+  world.agree([&] {
+    require(config.checkpoint.load_on_mesh_change || info.mesh == config.parallel.mesh,
+            Status::bad_content,
+            "'{}' was written on another mesh, and checkpoint.load_on_mesh_change = "
+            "false",
+            from.path);
+    const std::int64_t newest = steps.empty() ? 0 : steps.front();
+    require(resume == "auto" || newest <= info.step, Status::cannot_create,
+            "'{}' is step {}, but '{}' holds later steps of this run, up to {}: give "
+            "another run.directory, or remove those",
+            from.path, info.step, config.run.directory, io::step_name(newest));
+  });
+  return from;
+}
+
 std::vector<std::int64_t> checkpoint_steps(comm::World& world,
                                            const std::string& directory) {
   std::ostringstream list;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/world.hpp"
+#include "config/run_config.hpp"
 #include "io/checkpoint.hpp"
 
 namespace trireme::train {
@@ -36,6 +37,13 @@ using FindElsewhere =
 // written by a program with a newer format.
 ChosenCheckpoint newest_whole_checkpoint(comm::World& world, const std::string& directory,
                                          const FindElsewhere& find = {});
+
+// What checkpoint.resume of a run means; no reader: the run begins. `mend`: what a crash
+// left in the folder is mended as above, else nothing is written. Collective. Throws an
+// Agreed Error(cannot_create) where the folder holds checkpoints that the run may not
+// have, Error(bad_content) as above and where the mesh may not change, and as readers do.
+ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& config,
+                                   bool mend, const FindElsewhere& find = {});
 
 // Steps that have a checkpoint below `directory`, complete or not, as rank 0 sees them:
 // newest first. Collective.

@@ -97,7 +97,8 @@ void load_boxes(comm::World& world, const io::CheckpointReader& reader,
                 const std::vector<comm::Group*>& groups) {
   // 1. What a group holds alike. All ranks look for all their boxes first.
   world.agree([&] {
-    for (const auto& box : boxes) reader.require_tensor(box.path, box.whole);
+    for (const auto& box : boxes)
+      reader.require_tensor(box.path, box.whole, box.data.dtype());
   });
   reader.fetch(world, boxes);
   Boxes rest;

@@ -16,8 +16,7 @@
 #include "train/base_check.hpp"
 #include "train/checkpoint_choice.hpp"
 #include "train/checkpoint_load.hpp"
-#include "train/missing_state.hpp"
-#include "train/start_adapters.hpp"
+#include "train/start.hpp"
 
 namespace trireme::train {
 namespace {
@@ -66,15 +65,6 @@ Checkpoints::Checkpoints(comm::World& world, comm::Mesh& mesh,
                      world.rank() == 0) {}
 
 void Checkpoints::start_or_resume() {
-  const std::string& resume = config_.checkpoint.resume;
-  const std::vector<std::int64_t> steps = checkpoint_steps(world_, folder());
-  world_.agree([&] {
-    require(
-        resume != "never" || steps.empty(), Status::cannot_create,
-        "checkpoint.resume = \"never\", but '{}' holds checkpoints of an earlier run; "
-        "use \"auto\" to go on with it, or another run.directory",
-        folder());
-  });
   comm::first_rank_then_others(world_, config_.health.timeout_seconds,
                                [&] { io::make_directories(config_.run.directory); });
   if (config_.checkpoint.partner > 0) partner_.emplace(world_, mesh_, config_);
@@ -83,7 +73,7 @@ void Checkpoints::start_or_resume() {
   base_ = identify_base(world_, config_, from.reader.get());
   saver_.emplace(
       world_, config_, deck_, [this] { return boxes(); }, base_);
-  if (from.reader) load(from, resume == "auto" || steps.empty() ? -1 : steps.front());
+  if (from.reader) load(from);
   if (partner_) partner_->start(from.of_copies ? progress_.step : -1, boxes());
   from.reader.reset();
   if (!started_) {
@@ -109,25 +99,13 @@ void Checkpoints::load_base() {
             config_.start_from, name_of(config_.adapter.quantize), codes, numbers);
 }
 
-// What checkpoint.resume means.
 ChosenCheckpoint Checkpoints::choose() {
-  const std::string& resume = config_.checkpoint.resume;
-  ChosenCheckpoint from;
-  if (resume == "never") return from;
-  if (resume == "auto") {
-    FindElsewhere find;
-    if (partner_)
-      find = [&](std::int64_t after, std::int64_t last) {
-        return partner_->find(after, last, engine::checkpoint_boxes(engine_, mesh_));
-      };
-    return newest_whole_checkpoint(world_, folder(), find);
-  }
-  tidy_checkpoints(world_, folder());
-  from.path = resume;
-  from.reader = std::make_shared<io::CheckpointReader>(world_, resume);
-  const std::string wrong = first_damage(world_, *from.reader);
-  if (!wrong.empty()) throw comm::Agreed(Status::bad_content, wrong);
-  return from;
+  FindElsewhere find;
+  if (partner_)
+    find = [&](std::int64_t after, std::int64_t last) {
+      return partner_->find(after, last, engine::checkpoint_boxes(engine_, mesh_));
+    };
+  return chosen_checkpoint(world_, config_, true, find);
 }
 
 std::vector<io::TensorBox> Checkpoints::boxes() {
@@ -154,19 +132,10 @@ void Checkpoints::keep_files(const io::CheckpointReader* from) {
 // Weights alone, from another model; each rank reads its own parts.
 void Checkpoints::load_start() {
   const std::string& from = config_.start_from;
-  std::unique_ptr<io::TensorSource> source;
-  world_.agree(
-      [&] { source = convert::open_tensors(from, world_.rank(), world_.size()); });
+  const StartWeights start(world_, config_);
   world_.agree([&] {
-    const auto* checkpoint = dynamic_cast<const io::CheckpointReader*>(source.get());
-    const StartAdapters adapters(config_, checkpoint);
-    // With adapter.quantize these are what its codes stand for.
-    const auto* coded =
-        dynamic_cast<const io::TensorSource*>(config_.adapter.codes.get());
-    const io::TensorSource& base = coded != nullptr ? *coded : *source;
     for (const io::TensorBox& box : engine::checkpoint_boxes(engine_, mesh_))
-      if (box.path.starts_with("model/") && !adapters.read(box, base))
-        source->read(box.path, box.whole, box.begin, box.data);
+      start.read(box);
   });
   engine_.store().refresh_weights();
   engine_.refresh_scales();
@@ -184,34 +153,18 @@ void Checkpoints::load_start() {
         config_.model.attention.dropout);
 }
 
-// newest: the last step in the run's own directory, if it must not be later than this
-// one.
-void Checkpoints::load(const ChosenCheckpoint& chosen, std::int64_t newest) {
+void Checkpoints::load(const ChosenCheckpoint& chosen) {
   const std::string& from = chosen.path;
   const io::CheckpointReader& reader = *chosen.reader;
-  world_.agree([&] {
-    check_no_numbers(reader, engine_.base());
-    check_no_lost_adapters(reader, config_.adapter.matrices);
-  });
+  world_.agree([&] { check_no_numbers(reader, engine_.base()); });
   engine_.store().clear_feedback();
-  const auto boxes = boxes_to_load(
-      world_, reader, engine::checkpoint_boxes(engine_, mesh_), config_.optimizer.name);
+  const auto boxes = boxes_of_checkpoint(world_, config_, reader,
+                                         engine::checkpoint_boxes(engine_, mesh_));
   if (config_.checkpoint.one_reads && !chosen.of_copies)
     load_by_one(world_, mesh_, from, boxes, true);
   else
     load_boxes(world_, reader, boxes, replica_groups(mesh_));
   const io::CheckpointInfo& info = reader.info();
-  world_.agree([&] {
-    require(
-        config_.checkpoint.load_on_mesh_change || info.mesh == config_.parallel.mesh,
-        Status::bad_content,
-        "'{}' was written on another mesh, and checkpoint.load_on_mesh_change = false",
-        from);
-    require(newest <= info.step, Status::cannot_create,
-            "'{}' is step {}, but '{}' holds later steps of this run, up to {}: give "
-            "another run.directory, or remove those",
-            from, info.step, config_.run.directory, io::step_name(newest));
-  });
   engine_.store().refresh_weights();
   engine_.refresh_scales();
   progress_.step = info.step;

@@ -64,7 +64,7 @@ class Checkpoints : public engine::StepObserver {
   void before_update() override;
 
  private:
-  void load(const ChosenCheckpoint& chosen, std::int64_t newest);
+  void load(const ChosenCheckpoint& chosen);
   void load_start();
   void load_base();
   ChosenCheckpoint choose();

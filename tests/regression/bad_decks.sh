@@ -346,7 +346,59 @@ else
   report folders_of_elsewhere "status $?" "$output"
 fi
 
-# 11. Nothing was written by any of them.
+# 11. Checkpoints and weights of another model: --check says what the run says.
+both() {  # both NAME STATUS WORDS OVERRIDE...
+  local name=$1 status=$2 words=$3 output
+  shift 3
+  expect "$name" "$status" "$words" good.toml "$@"
+  local said
+  said=$("$TRIREME" train --check good.toml "$@" 2>&1 </dev/null | grep 'trireme: error:')
+  output=$(timeout 60 "$TRIREME" train good.toml "$@" 2>&1 </dev/null | grep 'trireme: error:')
+  if [ "$said" = "$output" ]; then passed=$((passed + 1)); else
+    report "$name" "--check: $said" "the run: $output"
+  fi
+}
+earlier() {  # earlier NAME OVERRIDE...: a run of two steps
+  local name=$1
+  shift
+  "$TRIREME" train good.toml run.steps=2 run.directory="$name" "$@" >"$name.log" 2>&1 </dev/null ||
+    report "$name" "status $?" "$(cat "$name.log")"
+}
+earlier full checkpoint.every=1
+earlier plain optimizer.name=sgd
+earlier narrow precision.compute=fp8 precision.recipe=fp8_lm
+earlier adapted model.from=full adapter.rank=4
+before=$(find full plain narrow adapted | sort)
+both other_width 65 'full/checkpoints/step-00000002|embed_tokens.weight|[257, 128] is wanted|[model]' \
+  run.directory=full model.hidden=128
+both named_checkpoint 65 'full/checkpoints/step-00000002|[257, 128] is wanted' \
+  run.directory=new checkpoint.resume=full model.hidden=128
+both more_layers 65 "has no 'model/model.layers.2.|which this run's model has" \
+  run.directory=full model.layers=3
+both other_family 65 "has no 'model/transformer." run.directory=full model.architecture=gpt2
+both other_optimizer 65 'has no second moments|write optimizer.name = "sgd"' run.directory=plain
+both narrow_moments 65 'holds e4m3, which does not convert to fp32' run.directory=narrow
+both later_steps 73 'holds later steps of this run, up to step-00000002' \
+  run.directory=full checkpoint.resume=full/checkpoints/step-00000001
+both never_again 73 'checkpoint.resume = "never"|holds checkpoints' \
+  run.directory=full checkpoint.resume=never
+both lost_adapter 65 "holds an adapter of 'model.layers.0" run.directory=adapted
+both new_adapter 65 'which this run|lora_A.weight|[adapter]' run.directory=full \
+  model.from=full adapter.rank=4
+both other_rank 65 'has the shape [4, 64], but [8, 64] is wanted' run.directory=new \
+  model.from=adapted adapter.rank=8
+both adapter_in_start 65 'model.from = "adapted" has adapters, and this run has none' \
+  run.directory=new model.from=adapted
+# On more ranks than there are here, and of the later stages of a pipeline.
+rule stage_of_another 65 2 "has no 'model/model.layers.2." run.directory=full model.layers=3 \
+  parallel.pipeline=2
+if [ "$before" = "$(find full plain narrow adapted | sort)" ]; then
+  passed=$((passed + 1))
+else
+  report runs_unchanged "a run that cannot start changed files"
+fi
+
+# 12. Nothing was written by any of them.
 if ls -d runs >/dev/null 2>&1; then
   report nothing_written "train --check wrote files" "$(find runs | head)"
 else

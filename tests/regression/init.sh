@@ -55,6 +55,15 @@ check "no such data" expect 66 "no such file"
 words=(small --yes --ranks 3 --batch 4 -o odd.toml)
 answers
 check "a batch that no mesh takes" test "$status" = 65 -o "$status" = 0
+words=(small --yes --ranks 13 --batch 8 -o odd-13.toml)
+answers
+check "ranks that no mesh takes" expect 65 "no deck for 13 ranks: 8 sequences a step"
+words=(small --yes --train lora -o odd-lora.toml)
+answers
+check "no weights to go on from" expect 64 "has no weights here"
+words=(small --yes -o .toml)
+answers
+check "no name" expect 64 "ends in .toml"
 sed 's/^memory .*/memory = 0.1/' "$SOURCE/inputs/machines/h100-sxm.toml" >tight.toml
 words=(125m --yes --ranks 1 --machine tight.toml -o tight-deck.toml)
 answers

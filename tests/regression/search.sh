@@ -38,6 +38,19 @@ check "the key stays" grep -q '^tensor = 2' "$work/fixed.toml"
 check "the faster type" grep -q '^compute = "fp32"' "$work/fixed.toml"
 check "the picture's name" test -s "$work/other.svg" -a ! -e "$work/fixed.svg"
 
+# Where the results cannot go is said before the search, and no deck is lost.
+cp $deck "$work/own.toml"
+for place in "-o $work/nowhere/x.toml" "-o $work" "-o $work/./own.toml" "--plot $work/nowhere/x.svg"; do
+  run 1 plan "$work/own.toml" --ranks 4 --machine $h100 --search $place
+  check "$place" expect 73 "write another name"
+  check "before the search: $place" test "$(wc -l <"$work/out")" = 1
+done
+check "the deck is as it was" cmp $deck "$work/own.toml"
+run 1 plan $deck --ranks 4 --machine $h100 --search -o "$work/x.svg"
+check "one name for both" expect 64 "ends in .toml"
+run 1 plan $deck --ranks 4 --machine "$work/none.toml" --search
+check "no machine file" expect 66 "no such machine file"
+
 # The best are run, and the fastest of them is taken.
 run 2 plan $deck --machine inputs/machines/host-2-cores.toml --search --top 3 --measure 2 \
   precision.compute=fp32 --fix recompute.policy=none -o "$work/measured.toml"

@@ -103,7 +103,9 @@ std::vector<Prediction> Predictor::predict(std::span<const PlaybookRun> runs) co
     const double factor = neighbours_->correction(fitted.run);
     prediction.time.normal *= factor;
     prediction.time.slow *= factor;
-    prediction.slow_probability = neighbours_->slow_probability(fitted.run);
+    prediction.slow_probability = nearly_full(fitted.run, fitted.cut)
+                                      ? 1
+                                      : neighbours_->slow_probability(fitted.run);
     prediction.slow = prediction.slow_probability >= slow_from;
   }
   return predictions;

@@ -55,6 +55,7 @@ std::vector<PlaybookRun> made_runs(std::span<const double> constants, double spr
                             256.,       data,       pipeline,   tensor,
                             micro == 1, 30,         1};
             const PlaybookCut cut = cut_playbook(model, pipeline);
+            if (nearly_full(run, cut)) continue;
             run.seconds =
                 step_time(run, cut, constants).normal * std::exp(normal(random));
             runs.push_back(run);
@@ -123,7 +124,7 @@ TEST(PlaybookPredictor, ReadsNothingThatWasMeasuredOfWhatItPredicts) {
   const auto seen = predictor.predict(runs), unseen = predictor.predict(blind);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     EXPECT_EQ(seen[i].seconds(), unseen[i].seconds());
-    // Four spreads of the noise, and what the fit of 30 constants leaves.
+    // Four spreads of the noise, and what the fit of 29 constants leaves.
     EXPECT_NEAR(std::log(seen[i].seconds() / runs[i].seconds), 0, 4 * 0.03 + 0.02);
   }
 }
@@ -145,6 +146,22 @@ TEST(PlaybookPredictor, TakesForSlowWhatHasSlowNeighbours) {
   }
   EXPECT_GT(found, all / 2);
   EXPECT_EQ(wrongly, 0);
+}
+
+TEST(PlaybookPredictor, TakesForSlowWhatFillsItsGpu) {
+  const PlaybookModel& model = playbook_models()[2];  // 8B
+  const auto full = [&](double micro, double microbatches, int data, int pipeline) {
+    const PlaybookRun run{&model, 4, micro, microbatches, 256, data, pipeline, 1,
+                          true,   0, 1};
+    return nearly_full(run, cut_playbook(model, pipeline));
+  };
+  EXPECT_TRUE(full(2, 16, 8, 4));
+  EXPECT_FALSE(full(1, 32, 8, 4));  // half of the activations
+  EXPECT_FALSE(full(2, 4, 32, 4));  // fills and empties the pipeline, and that is all
+  EXPECT_FALSE(full(8, 1, 32, 1));  // no pipeline: there is no such state
+  PlaybookRun run{&model, 4, 2, 16, 256, 8, 4, 1, true, 0, 1};
+  const auto predictions = Predictor(made_runs(other_constants(), 0)).predict({{run}});
+  EXPECT_TRUE(predictions.front().slow);  // though no neighbour was
 }
 
 TEST_F(PlaybookFile, SaysWhatIsWrongWithATable) {

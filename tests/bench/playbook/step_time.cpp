@@ -16,6 +16,9 @@ constexpr double link_rate = 400e9;      // bytes a second, all NICs of a node
 
 constexpr double milli = 1e-3, giga = 1e9;
 
+// Beyond this a GPU of 80 GB is nearly full: the slowest rank waits for its allocator.
+constexpr double full_from = 70e9;
+
 enum Index : std::size_t {
   product_share,
   attention_share,
@@ -35,7 +38,6 @@ enum Index : std::size_t {
   reduce_rate,
   reduce_spread,
   reduce_rate_node,
-  hidden_share,
   gather_rate,
   update_bytes,
   step_seconds,
@@ -69,7 +71,6 @@ constexpr std::array<PlaybookConstant, constant_count> table = {{
     {"gradients between 8 nodes, at one rank a node", "GB/s", 60, 3, 200},
     {"loss of that rate with the nodes, power", "1", .4, .01, 1.5},
     {"gradients within a node", "GB/s", 350, 30, 500},
-    {"share of the last backward that hides the reduction", "1", .5, .01, 1},
     {"gather of ZeRO-1's weights, as share of the gradients' rate", "1", .27, .03, 7},
     {"update, bytes a parameter", "B", 43, 5, 500},
     {"a step, constant", "s", .05, .001, .2},
@@ -81,6 +82,10 @@ constexpr std::array<PlaybookConstant, constant_count> table = {{
 double smooth_maximum(double a, double b, double power) {
   const double larger = std::max(a, b), smaller = std::min(a, b);
   return larger * std::pow(1 + std::pow(smaller / larger, power), 1 / power);
+}
+
+double layer_weights(const PlaybookModel& model) {
+  return model.hidden * (4 * model.hidden + 3 * model.feed_forward);
 }
 
 struct Context {
@@ -151,7 +156,7 @@ double ending_seconds(const Context& x, double weights, double longest_stage) {
   const double sent = weights * (data - 1) / data;
   double reduction = sent * 4 * (x.run.zero1 ? 1 : 2) / rate;
   if (!x.run.zero1 && between && x.run.pipeline > 1) reduction *= x.c[pipeline_reduction];
-  const double hidden = x.c[hidden_share] * 2 / 3 * longest_stage;
+  const double hidden = 2. / 3 * 2 / 3 * longest_stage;  // of its backward two thirds
   const double gather = x.run.zero1 ? 2 * sent / (rate * x.c[gather_rate]) : 0;
   const double update =
       x.c[update_bytes] * weights / (x.run.zero1 ? data : 1) / memory_rate;
@@ -171,6 +176,29 @@ std::span<const PlaybookConstant> playbook_constants() { return table; }
 
 bool may_be_slow(const PlaybookRun& run) { return run.pipeline > 1; }
 
+// Weights in bf16, gradients in fp32, Adam in fp32; of a layer what its backward needs
+// (norms, attention, residuals: 15 hidden states; 4 as wide as the feed-forward) for each
+// microbatch that is under way; of the head its logits in bf16 and in fp32.
+bool nearly_full(const PlaybookRun& run, const PlaybookCut& cut) {
+  if (run.pipeline == 1 || run.microbatches <= run.pipeline) return false;
+  const double h = run.model->hidden, f = run.model->feed_forward;
+  const double hidden_states = run.micro * playbook_sequence * 2 / run.tensor;  // x width
+  for (std::size_t stage = 0; stage < cut.layers.size(); ++stage) {
+    const bool has_head = static_cast<int>(stage) == cut.head;
+    const double tables = (stage == 0 ? 1 : 0) + (has_head ? 1 : 0);
+    const double weights = (cut.layers[stage] * layer_weights(*run.model) +
+                            tables * playbook_vocabulary * h) /
+                           run.tensor;
+    const double under_way = run.pipeline - static_cast<double>(stage);
+    const double bytes =
+        weights * (6 + 12. / (run.zero1 ? run.data : 1)) +
+        (15 * h + 4 * f) * cut.layers[stage] * hidden_states * under_way +
+        (has_head ? 3 * playbook_vocabulary * hidden_states : 0);
+    if (bytes > full_from) return true;
+  }
+  return false;
+}
+
 StepTime step_time(const PlaybookRun& run, const PlaybookCut& cut,
                    std::span<const double> constants) {
   const double h = run.model->hidden;
@@ -178,7 +206,7 @@ StepTime step_time(const PlaybookRun& run, const PlaybookCut& cut,
                      constants,
                      run.micro * playbook_sequence,
                      static_cast<double>(run.tensor),
-                     4 * h * h + 3 * h * run.model->feed_forward,
+                     layer_weights(*run.model),
                      run.pipeline > 1 && run.nodes > 1};
   const double layer = layer_seconds(x), head = head_seconds(x);
   const double message =

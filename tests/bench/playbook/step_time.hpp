@@ -46,4 +46,8 @@ Residual residual_of(const PlaybookRun& run, const StepTime& time);
 // A run that can be in the slow state.
 bool may_be_slow(const PlaybookRun& run);
 
+// Whether a rank of the pipeline nearly fills its GPU, by the shape of the run alone. All
+// measured runs with a pipeline that did were slow, on any number of nodes.
+bool nearly_full(const PlaybookRun& run, const PlaybookCut& cut);
+
 }  // namespace trireme::bench

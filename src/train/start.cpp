@@ -1,0 +1,117 @@
+// Checks and reads of what a run starts with.
+// SPDX-License-Identifier: Apache-2.0
+#include "train/start.hpp"
+
+#include <utility>
+
+#include "comm/mesh.hpp"
+#include "convert/model_folder.hpp"
+#include "engine/checkpoint_boxes.hpp"
+#include "engine/engine.hpp"
+#include "train/base_check.hpp"
+#include "train/checkpoint_choice.hpp"
+#include "train/missing_state.hpp"
+
+namespace trireme::train {
+namespace {
+
+bool is_weight(const io::TensorBox& box) { return box.path.starts_with("model/"); }
+
+// The sections of the deck that say which tensors there are: said first, for state of an
+// optimizer is missing as well where a model is another.
+void check_weights(const io::CheckpointReader& reader,
+                   const std::vector<io::TensorBox>& boxes) {
+  const auto hint =
+      "write the [model] and [adapter] of the deck that it was written with, or start "
+      "from the beginning in another run.directory";
+  for (const io::TensorBox& box : boxes) {
+    if (!is_weight(box)) continue;
+    require(reader.has(box.path), Status::bad_content,
+            "{}: has no '{}', which this run's model has: {}", reader.directory(),
+            box.path, hint);
+    try {
+      reader.require_tensor(box.path, box.whole, box.data.dtype());
+    } catch (const Error& error) {
+      fail(error.status(), "{}: {}", error.what(), hint);
+    }
+  }
+}
+
+// Of the ranks of the mesh that this one stands for, on the device without memory.
+std::vector<io::TensorBox> meta_boxes(const comm::World& world,
+                                      const config::RunConfig& config,
+                                      const io::CheckpointReader* from) {
+  const comm::MeshShape& shape = config.parallel.mesh;
+  const bool all = world.size() == shape.size();
+  const int stride = all ? 1 : shape.size() / shape.pipeline;
+  std::vector<io::TensorBox> boxes;
+  for (int i = world.rank(); i * stride < shape.size(); i += world.size()) {
+    comm::Mesh mesh = comm::Mesh::meta(shape, i * stride, config.parallel.folding);
+    engine::Engine engine(config, mesh, Device::meta());
+    if (from != nullptr) check_no_numbers(*from, engine.base());
+    for (io::TensorBox& box : engine::checkpoint_boxes(engine, mesh))
+      boxes.push_back(std::move(box));
+  }
+  return boxes;
+}
+
+// No row of a box: to read it is to look for its tensor.
+io::TensorBox without_rows(io::TensorBox box) {
+  Shape shape = box.data.shape();
+  shape[0] = 0;
+  box.data = TensorView(nullptr, box.data.dtype(), shape);
+  return box;
+}
+
+}  // namespace
+
+std::vector<io::TensorBox> boxes_of_checkpoint(comm::World& world,
+                                               const config::RunConfig& config,
+                                               const io::CheckpointReader& reader,
+                                               std::vector<io::TensorBox> boxes) {
+  world.agree([&] {
+    check_no_lost_adapters(reader, config.adapter.matrices);
+    check_weights(reader, boxes);
+  });
+  boxes = boxes_to_load(world, reader, std::move(boxes), config.optimizer.name);
+  world.agree([&] {
+    for (const io::TensorBox& box : boxes)
+      reader.require_tensor(box.path, box.whole, box.data.dtype());
+  });
+  return boxes;
+}
+
+StartWeights::StartWeights(comm::World& world, const config::RunConfig& config)
+    : config_(config) {
+  world.agree([&] {
+    source_ = convert::open_tensors(config.start_from, world.rank(), world.size());
+  });
+  world.agree([&] {
+    adapters_.emplace(config, dynamic_cast<const io::CheckpointReader*>(source_.get()));
+  });
+}
+
+void StartWeights::read(const io::TensorBox& box) const {
+  // With adapter.quantize these are what its codes stand for.
+  const auto* coded = dynamic_cast<const io::TensorSource*>(config_.adapter.codes.get());
+  const io::TensorSource& base = coded != nullptr ? *coded : *source_;
+  if (is_weight(box) && !adapters_->read(box, base))
+    source_->read(box.path, box.whole, box.begin, box.data);
+}
+
+void check_start(comm::World& world, const config::RunConfig& config) {
+  const ChosenCheckpoint from = chosen_checkpoint(world, config, false);
+  if (from.reader) identify_base(world, config, from.reader.get());
+  std::vector<io::TensorBox> boxes;
+  world.agree([&] { boxes = meta_boxes(world, config, from.reader.get()); });
+  if (from.reader) {
+    boxes_of_checkpoint(world, config, *from.reader, std::move(boxes));
+  } else if (!config.start_from.empty()) {
+    const StartWeights start(world, config);
+    world.agree([&] {
+      for (const io::TensorBox& box : boxes) start.read(without_rows(box));
+    });
+  }
+}
+
+}  // namespace trireme::train
