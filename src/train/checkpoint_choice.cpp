@@ -53,10 +53,11 @@ ChosenCheckpoint look_elsewhere(const FindElsewhere& find, std::int64_t after,
 
 // The newest whole checkpoint; none: no reader.
 ChosenCheckpoint choose(comm::World& world, const std::string& directory,
+                        const std::vector<std::int64_t>& steps,
                         const FindElsewhere& find) {
   std::vector<std::string> passed_over;
   std::int64_t last = std::numeric_limits<std::int64_t>::max();
-  for (const std::int64_t step : checkpoint_steps(world, directory)) {
+  for (const std::int64_t step : steps) {
     ChosenCheckpoint chosen = look_elsewhere(find, step, last, passed_over);
     if (chosen.reader) return chosen;
     last = step;
@@ -80,19 +81,15 @@ ChosenCheckpoint choose(comm::World& world, const std::string& directory,
   return {};
 }
 
-void tidy(comm::World& world, const std::string& directory, const std::string& newest) {
-  world.agree([&] {
-    if (world.rank() == 0) io::tidy(directory, newest);
-  });
-}
-
 }  // namespace
 
 std::vector<std::int64_t> checkpoint_steps(comm::World& world,
                                            const std::string& directory) {
   std::ostringstream list;
-  if (world.rank() == 0)
-    for (const std::int64_t step : io::steps_in(directory)) list << step << ' ';
+  world.agree([&] {
+    if (world.rank() != 0) return;
+    for (const std::int64_t step : io::tidy(directory)) list << step << ' ';
+  });
   std::istringstream words(world.broadcast(list.str()));
   std::vector<std::int64_t> steps;
   for (std::int64_t step = 0; words >> step;) steps.push_back(step);
@@ -110,11 +107,11 @@ std::string first_damage(comm::World& world, io::CheckpointReader& reader) {
 }
 
 ChosenCheckpoint newest_whole_checkpoint(comm::World& world, const std::string& directory,
+                                         const std::vector<std::int64_t>& steps,
                                          const FindElsewhere& find) {
-  tidy(world, directory, "");
-  ChosenCheckpoint chosen = choose(world, directory, find);
+  ChosenCheckpoint chosen = choose(world, directory, steps, find);
   if (chosen.of_copies) {
-    tidy_checkpoints(world, directory);
+    mend_latest(world, directory, steps);
   } else if (chosen.reader) {
     world.agree([&] {
       if (world.rank() == 0) io::point_latest(directory, last_name_of(chosen.path));
@@ -123,16 +120,20 @@ ChosenCheckpoint newest_whole_checkpoint(comm::World& world, const std::string& 
   return chosen;
 }
 
-void tidy_checkpoints(comm::World& world, const std::string& directory) {
-  tidy(world, directory, "");
+void mend_latest(comm::World& world, const std::string& directory,
+                 const std::vector<std::int64_t>& steps, const std::string& next) {
   world.agree([&] {
-    if (world.rank() != 0) return;
-    auto steps = io::steps_in(directory);
-    while (
-        !steps.empty() &&
-        !io::why_incomplete(directory + "/" + io::step_name(steps.back()), 0, 0).empty())
-      steps.pop_back();
-    if (!steps.empty()) io::tidy(directory, io::step_name(steps.back()));
+    if (world.rank() != 0 || steps.empty()) return;
+    const std::string newest = io::step_name(steps.front());
+    const std::string below = directory + "/";
+    const auto names = {below + newest, directory, parent_of(directory)};
+    if (std::find(names.begin(), names.end(), next) != names.end() &&
+        io::latest_target(directory) == newest)
+      return;
+    const auto whole = std::find_if(steps.begin(), steps.end(), [&](std::int64_t step) {
+      return io::why_not_all_there(below + io::step_name(step)).empty();
+    });
+    if (whole != steps.end()) io::point_latest(directory, io::step_name(*whole));
   });
 }
 

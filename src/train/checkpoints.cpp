@@ -78,7 +78,7 @@ void Checkpoints::start_or_resume() {
   comm::first_rank_then_others(world_, config_.health.timeout_seconds,
                                [&] { io::make_directories(config_.run.directory); });
   if (config_.checkpoint.partner > 0) partner_.emplace(world_, mesh_, config_);
-  ChosenCheckpoint from = choose();
+  ChosenCheckpoint from = choose(steps);
   keep_files(from.reader.get());
   base_ = identify_base(world_, config_, from.reader.get());
   saver_.emplace(
@@ -110,7 +110,7 @@ void Checkpoints::load_base() {
 }
 
 // What checkpoint.resume means.
-ChosenCheckpoint Checkpoints::choose() {
+ChosenCheckpoint Checkpoints::choose(const std::vector<std::int64_t>& steps) {
   const std::string& resume = config_.checkpoint.resume;
   ChosenCheckpoint from;
   if (resume == "never") return from;
@@ -120,9 +120,9 @@ ChosenCheckpoint Checkpoints::choose() {
       find = [&](std::int64_t after, std::int64_t last) {
         return partner_->find(after, last, engine::checkpoint_boxes(engine_, mesh_));
       };
-    return newest_whole_checkpoint(world_, folder(), find);
+    return newest_whole_checkpoint(world_, folder(), steps, find);
   }
-  tidy_checkpoints(world_, folder());
+  mend_latest(world_, folder(), steps, resume);
   from.path = resume;
   from.reader = std::make_shared<io::CheckpointReader>(world_, resume);
   const std::string wrong = first_damage(world_, *from.reader);

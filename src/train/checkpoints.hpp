@@ -67,7 +67,7 @@ class Checkpoints : public engine::StepObserver {
   void load(const ChosenCheckpoint& chosen, std::int64_t newest);
   void load_start();
   void load_base();
-  ChosenCheckpoint choose();
+  ChosenCheckpoint choose(const std::vector<std::int64_t>& steps);
   void keep_files(const io::CheckpointReader* from);
   void copy_if_due();
   std::vector<io::TensorBox> boxes();
