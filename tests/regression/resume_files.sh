@@ -80,4 +80,10 @@ noted saves "$work/saves/checkpoints" 2 run.steps=6 checkpoint.every=1 checkpoin
   run.directory="$work/saves" "${sharded[@]}"
 check "three are kept" test "$(ls -d "$work"/saves/checkpoints/step-* | wc -l)" = 3
 check "old ones are not read" eval "! grep -h 'open /step-.*manifest' '$work'/calls-saves.*"
+# One rank alone reads what a save finds in its place.
+printf x >>"$work/saves/checkpoints/step-00000006/shard-00000.h5"
+noted over "$work/saves/checkpoints" 2 run.steps=6 checkpoint.every=1 checkpoint.keep=3 \
+  run.directory="$work/saves" "${sharded[@]}"
+check "one rank has read manifests" \
+  test "$(grep -l '/step-.*manifest' "$work"/calls-over.* | wc -l)" = 1
 finish
