@@ -86,9 +86,9 @@ FileEntry write_index(const Directory& folder, const Manifest& manifest) {
 
 // What no reader would take gets no name.
 std::int64_t read_again(const Directory& folder) try {
-  const ManifestTexts texts = read_texts(folder.path());
+  const ManifestTexts texts = read_texts(folder);
   const Manifest manifest = parse_texts(folder.path(), texts);
-  check_files(folder.path(), manifest, true);
+  check_files(folder, manifest, true);
   auto bytes = static_cast<std::int64_t>(texts.manifest.size() + texts.index.size());
   for (const FileEntry& file : manifest.files) bytes += file.bytes;
   return bytes;

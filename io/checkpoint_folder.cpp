@@ -69,9 +69,10 @@ bool remove_checkpoint(const Directory& folder, const std::string& name) try {
 
 std::string temporary_name(std::int64_t step) { return "." + step_name(step) + ".tmp"; }
 
-std::vector<std::string> leftovers_in(const Directory& folder) {
+std::vector<std::string> leftovers_among(const std::vector<std::string>& names,
+                                         const Directory& folder) {
   std::vector<std::string> leftovers;
-  for (const auto& name : folder.names()) {
+  for (const auto& name : names) {
     const bool is_folder =
         name.starts_with(temporary_prefix) || name.starts_with(trash_prefix);
     if (is_folder && folder.is_link(name)) folder.require_folder(name);
@@ -80,16 +81,16 @@ std::vector<std::string> leftovers_in(const Directory& folder) {
   return leftovers;
 }
 
-void remove_leftovers(const std::string& directory) {
-  const Directory folder = Directory::own(directory);
-  const std::vector<std::string> names = folder.names();
+std::vector<std::string> remove_leftovers(const Directory& folder) {
+  std::vector<std::string> names = folder.names();
   if (std::none_of(names.begin(), names.end(),
                    [](const std::string& name) { return name.starts_with('.'); }))
-    return;
+    return names;
   restore_set_aside(folder, names);
-  for (const auto& name : leftovers_in(folder))
+  for (const auto& name : leftovers_among(folder.names(), folder))
     require(folder.remove_tree(name), Status::cannot_create,
             "{}: left by an earlier run, cannot be removed", folder.path_of(name));
+  return folder.names();
 }
 
 void require_space(const std::string& directory, std::int64_t bytes) {
@@ -141,19 +142,27 @@ void point_latest(const std::string& directory, const std::string& name) {
   folder.sync();
 }
 
-void tidy(const std::string& directory, const std::string& newest) {
-  if (!Directory(parent_of(directory)).has(last_name_of(directory))) return;
-  remove_leftovers(directory);
-  if (!newest.empty()) point_latest(directory, newest);
+std::vector<std::int64_t> tidy(const std::string& directory) {
+  const auto folder = Directory(parent_of(directory)).find(last_name_of(directory));
+  if (!folder) return {};
+  return steps_among(remove_leftovers(*folder));
 }
 
 void remove_old(const std::string& directory, std::int64_t step,
-                const Retention& retention) {
+                const Retention& retention, CompleteSteps& known) {
   if (retention.keep <= 0) return;
+  CompleteSteps found;
   std::vector<std::int64_t> complete;
-  for (const std::int64_t other : steps_in(directory))
-    if (other != step && is_complete(directory + "/" + step_name(other)))
-      complete.push_back(other);
+  for (const std::int64_t other : steps_in(directory)) {
+    const std::string path = directory + "/" + step_name(other);
+    const std::size_t files = names_in(path).size();
+    const auto before = known.find(other);
+    const bool as_before = before != known.end() && before->second == files;
+    if (other != step && !as_before && !is_complete(path)) continue;
+    found[other] = files;
+    if (other != step) complete.push_back(other);
+  }
+  known = std::move(found);
   const Directory folder = Directory::own(directory);
   const auto kept = static_cast<std::size_t>(retention.keep - 1);
   for (std::size_t i = 0; i + kept < complete.size(); ++i) {

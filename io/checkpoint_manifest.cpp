@@ -17,7 +17,6 @@
 #include <memory>
 #include <set>
 
-#include "base/directory.hpp"
 #include "base/number.hpp"
 #include "base/system_reason.hpp"
 #include "io/checkpoint_index.hpp"
@@ -37,9 +36,8 @@ bool is_shard(std::string_view name) {
 
 constexpr std::string_view folder_prefix = "shards-";
 
-void check_size(const Directory& folder, const std::string& directory,
-                const std::string& name, std::int64_t bytes) {
-  const std::string path = directory + "/" + name;
+void check_size(const Directory& folder, const std::string& name, std::int64_t bytes) {
+  const std::string path = folder.path() + "/" + name;
   struct stat status {};
   if (::fstatat(folder.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
     fail(Status::bad_content, "{}: missing from the checkpoint: {}", path,
@@ -57,6 +55,24 @@ auto of_checkpoint(const Work& work) {
   } catch (const Error& error) {
     if (error.status() != Status::missing_input) throw;
     throw Error(Status::bad_content, error.what(), error.where());
+  }
+}
+
+std::string target_of(int folder, const std::string& link) {
+  std::array<char, PATH_MAX> target{};
+  const ssize_t length = ::readlinkat(folder, link.c_str(), target.data(), target.size());
+  return length < 0 ? "" : std::string(target.data(), static_cast<std::size_t>(length));
+}
+
+// What the work says, or the error that it ends with.
+template <class Work>
+std::string what_is_wrong(const Work& work) {
+  try {
+    return work();
+  } catch (const NewerFormat&) {
+    throw;
+  } catch (const Error& error) {
+    return error.what();
   }
 }
 
@@ -98,9 +114,8 @@ BoxEntry Manifest::box(std::size_t tensor, std::size_t i) const {
   return {files[record.file].name, record.offset, record.begin, record.extent, ""};
 }
 
-ManifestTexts read_texts(const std::string& directory) {
+ManifestTexts read_texts(const Directory& folder) {
   return of_checkpoint([&] {
-    const Directory folder = Directory::to_read(directory);
     const PlainFile file(folder, manifest_name);
     ManifestTexts texts;
     texts.manifest = file.text(manifest_limit_bytes);
@@ -125,7 +140,8 @@ Manifest parse_texts(const std::string& directory, const ManifestTexts& texts) {
   return std::move(parsed.manifest);
 }
 
-void check_files(const std::string& directory, const Manifest& manifest, bool sizes) {
+void check_files(const Directory& folder, const Manifest& manifest, bool sizes) {
+  const std::string& directory = folder.path();
   const auto named = step_of(last_name_of(directory));
   require(!named || *named == manifest.info.step, Status::bad_content,
           "{}: holds step {}: give the folder its name back, {}", directory,
@@ -135,15 +151,13 @@ void check_files(const std::string& directory, const Manifest& manifest, bool si
   all[""];
   for (const FileEntry& file : manifest.files) all[folder_in(file.name)];
   for (auto& [name, content] : all)
-    content.second = names_in(name.empty() ? directory : directory + "/" + name);
-  std::optional<Directory> folder;  // opened only where something must be looked at
+    content.second = name.empty() ? folder.names() : names_in(directory + "/" + name);
   for (const FileEntry& file : manifest.files) {
     auto& [listed, there] = all[folder_in(file.name)];
     const std::string own = last_name_of(file.name);
     listed.insert(own);
     if (!sizes && std::binary_search(there.begin(), there.end(), own)) continue;
-    if (!folder) folder.emplace(Directory::to_read(directory));
-    check_size(*folder, directory, file.name, file.bytes);
+    check_size(folder, file.name, file.bytes);
   }
   for (const auto& [name, content] : all)
     for (const std::string& own : content.second)
@@ -152,25 +166,38 @@ void check_files(const std::string& directory, const Manifest& manifest, bool si
               name.empty() ? "" : "/" + name, own);
 }
 
-Manifest read_manifest(const std::string& directory) {
+OpenedCheckpoint open_checkpoint(const std::string& directory, bool sizes) {
   return of_checkpoint([&] {
-    Manifest manifest = parse_texts(directory, read_texts(directory));
-    check_files(directory, manifest, true);
-    return manifest;
+    OpenedCheckpoint opened{Directory::to_read(directory), ""};
+    {
+      ManifestTexts texts = read_texts(opened.folder);
+      opened.manifest = parse_texts(directory, texts);
+      opened.has_index = !texts.index.empty();
+      opened.text = std::move(texts.manifest);
+    }  // the index may be large
+    check_files(opened.folder, opened.manifest, sizes);
+    return opened;
   });
 }
 
+Manifest read_manifest(const std::string& directory) {
+  return open_checkpoint(directory, true).manifest;
+}
+
 std::string why_incomplete(const std::string& directory, int part, int parts) {
-  try {
+  return what_is_wrong([&]() -> std::string {
     const Manifest manifest = read_manifest(directory);
     if (parts == 0) return "";
     const Verification found = verify_share(directory, manifest, part, parts);
     return found.damage.empty() ? "" : found.damage.front();
-  } catch (const NewerFormat&) {
-    throw;
-  } catch (const Error& error) {
-    return error.what();
-  }
+  });
+}
+
+std::string why_not_all_there(const std::string& directory) {
+  return what_is_wrong([&] {
+    open_checkpoint(directory, false);
+    return "";
+  });
 }
 
 std::string step_name(std::int64_t step) {
@@ -190,19 +217,24 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
-std::vector<std::int64_t> steps_in(const std::string& directory) {
+std::vector<std::int64_t> steps_among(const std::vector<std::string>& names) {
   std::vector<std::int64_t> steps;
-  for (const auto& name : names_in(directory))
+  for (const auto& name : names)
     if (const auto step = step_of(name)) steps.push_back(*step);
   std::sort(steps.begin(), steps.end());
   return steps;
 }
 
+std::vector<std::int64_t> steps_in(const std::string& directory) {
+  return steps_among(names_in(directory));
+}
+
+std::string latest_target(const Directory& folder) {
+  return target_of(folder.descriptor(), latest_name);
+}
+
 std::string latest_target(const std::string& directory) {
-  std::array<char, PATH_MAX> target{};
-  const std::string path = directory + "/" + latest_name;
-  const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
-  return length < 0 ? "" : std::string(target.data(), static_cast<std::size_t>(length));
+  return target_of(AT_FDCWD, directory + "/" + latest_name);
 }
 
 std::string mesh_text(const comm::MeshShape& mesh) {

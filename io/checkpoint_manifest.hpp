@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/directory.hpp"
 #include "io/box_table.hpp"
 #include "io/checkpoint.hpp"
 #include "io/stored_boxes.hpp"
@@ -66,20 +67,32 @@ struct ManifestTexts {
 
 // Reads them. Throws Error(bad_content) naming the file when it lacks, is too long, or
 // the index is not the one that the manifest names; NewerFormat.
-ManifestTexts read_texts(const std::string& directory);
+ManifestTexts read_texts(const Directory& folder);
 // What the texts say, after all that can be checked without other files. Throws
 // Error(bad_content) naming the file and the entry; NewerFormat.
 Manifest parse_texts(const std::string& directory, const ManifestTexts& texts);
 // Throws Error(bad_content) unless the directory has the step's name, and all files that
 // the manifest lists, with these sizes where `sizes` says so, and no other shard.
-void check_files(const std::string& directory, const Manifest& manifest, bool sizes);
-// All of these.
+void check_files(const Directory& folder, const Manifest& manifest, bool sizes);
+
+// A checkpoint's folder, open, and what it holds.
+struct OpenedCheckpoint {
+  Directory folder;
+  std::string text;  // of the manifest
+  Manifest manifest{};
+  bool has_index = false;
+};
+
+// All of these. Throws Error(bad_content) too where there is no such directory.
+OpenedCheckpoint open_checkpoint(const std::string& directory, bool sizes);
 Manifest read_manifest(const std::string& directory);
 
 // "" if the directory holds a complete checkpoint, or what is wrong. Share `part`
 // of `parts` of its bytes is checked (io/checkpoint_verify.hpp); with parts = 0 none.
 // Throws NewerFormat.
 std::string why_incomplete(const std::string& directory, int part, int parts);
+// The same by the names of the files alone: none of them is asked for its size.
+std::string why_not_all_there(const std::string& directory);
 
 // Is it the name of a file of a checkpoint: of one in its folder, or in one of the
 // folders of shards in it?
@@ -93,9 +106,12 @@ std::vector<std::string> names_in(const std::string& directory);
 std::string step_name(std::int64_t step);
 // The reverse; none for other names.
 std::optional<std::int64_t> step_of(const std::string& name);
+// The steps among names, ascending.
+std::vector<std::int64_t> steps_among(const std::vector<std::string>& names);
 // Steps that have a directory below `directory`, complete or not, ascending.
 std::vector<std::int64_t> steps_in(const std::string& directory);
 // What `latest` names, or "".
+std::string latest_target(const Directory& folder);
 std::string latest_target(const std::string& directory);
 
 // "pipeline=1 data=2 context=1 tensor=2".

@@ -37,24 +37,73 @@ std::string without_trailing_slash(std::string path) {
 
 // By what it holds, for a run's directory may be named as a checkpoint is. A checkpoint
 // that lacks its manifest is one all the same: it is damaged.
-bool is_step_directory(const std::string& path) {
+bool is_step_directory(const std::string& path, const std::vector<std::string>& names) {
+  const auto has = [&](const char* name) {
+    return std::binary_search(names.begin(), names.end(), name);
+  };
   for (const char* name : {manifest_name, index_name, whole_name})
-    if (exists(path + "/" + name)) return true;
-  const auto names = names_in(path);
+    if (has(name)) return true;
   const bool has_shard = std::any_of(names.begin(), names.end(), [](const auto& name) {
     return name.starts_with("shard-") && name.ends_with(".h5");
   });
-  const bool named = step_of(path.substr(path.find_last_of('/') + 1)).has_value();
-  return named && (has_shard || !exists(path + "/checkpoints"));
+  return step_of(last_name_of(path)) && (has_shard || !has("checkpoints"));
 }
 
-// The texts of the checkpoint that `path` means, and its directory. What has a step's
-// name is read without being looked at first, for file systems with many ranks.
-ManifestTexts find_texts(const std::string& path, std::string& directory) {
-  directory = path;
-  if (step_of(last_name_of(path))) {
+// A directory of a checkpoint, not looked into yet.
+struct Place {
+  std::string directory;
+  bool newest = false;  // of a folder
+};
+
+// A directory with a step's name was complete when it got it, so the highest step is the
+// newest. "": there is none.
+Place newest_below(const std::string& directory, const std::vector<std::string>& names) {
+  const std::vector<std::int64_t> steps = steps_among(names);
+  if (steps.empty()) return {};
+  return {directory + "/" + step_name(steps.back()), true};
+}
+
+// f(directory) -> result. Damage to the newest of a folder is reported, not passed over:
+// going back in silence would lose steps.
+template <class F>
+auto read_place(const Place& place, const F& f) {
+  try {
+    return f(place.directory);
+  } catch (const NewerFormat&) {
+    throw;
+  } catch (const Error& error) {
+    if (!place.newest) throw;
+    fail(Status::bad_content,
+         "{}; remove that checkpoint, or name an earlier one in checkpoint.resume",
+         error.what());
+  }
+}
+
+// What a path means, looking into each folder on the way once.
+Place place_of(const std::string& given) {
+  const std::string path = without_trailing_slash(given);
+  const std::vector<std::string> names = names_in(path);
+  require(!names.empty() || exists(path), Status::missing_input,
+          "{}: there is no checkpoint here, nor anything of that name", path);
+  if (is_step_directory(path, names)) return {path};
+  Place found = newest_below(path, names);
+  const std::string below = path + "/checkpoints";
+  if (found.directory.empty()) found = newest_below(below, names_in(below));
+  require(!found.directory.empty(), Status::missing_input,
+          "{}: there is no checkpoint here", path);
+  return found;
+}
+
+// The checkpoint that `path` means. What has a step's name is read without being looked
+// at first, for file systems with many ranks.
+OpenedCheckpoint find_opened(const std::string& path, bool sizes) {
+  const auto open = [&](const std::string& directory) {
+    return open_checkpoint(directory, sizes);
+  };
+  const std::string name = last_name_of(path);
+  if (step_of(name) || name == latest_name) {
     try {
-      return read_texts(directory);
+      return open(path);
     } catch (const NewerFormat&) {
       throw;
     } catch (const Error&) {
@@ -62,36 +111,22 @@ ManifestTexts find_texts(const std::string& path, std::string& directory) {
       // wrong.
     }
   }
-  directory = find_checkpoint(path);
-  return read_texts(directory);
+  return read_place(place_of(path), open);
 }
 
 }  // namespace
 
-std::string find_checkpoint(const std::string& given) {
-  const std::string path = without_trailing_slash(given);
-  require(exists(path), Status::missing_input,
-          "{}: there is no checkpoint here, nor anything of that name", path);
-  if (is_step_directory(path)) return path;
-  for (const std::string& directory : {path, path + "/checkpoints"}) {
-    const std::string found = latest_checkpoint(directory);
-    if (!found.empty()) return found;
-  }
-  fail(Status::missing_input, "{}: there is no checkpoint here", path);
+std::string find_checkpoint(const std::string& path) {
+  const Place place = place_of(path);
+  if (place.newest) read_place(place, [](const auto& own) { return read_manifest(own); });
+  return place.directory;
 }
 
-// A directory with a step's name was complete when it got it, so the highest step is the
-// newest. Damage to it is reported, not passed over: going back in silence would lose
-// steps.
 std::string latest_checkpoint(const std::string& directory) {
-  const std::vector<std::int64_t> steps = steps_in(directory);
-  if (steps.empty()) return "";
-  const std::string path = directory + "/" + step_name(steps.back());
-  const std::string wrong = why_incomplete(path, 0, 0);
-  require(wrong.empty(), Status::bad_content,
-          "{}; remove that checkpoint, or name an earlier one in checkpoint.resume",
-          wrong);
-  return path;
+  const Place place = newest_below(directory, names_in(directory));
+  if (!place.directory.empty())
+    read_place(place, [](const auto& own) { return read_manifest(own); });
+  return place.directory;
 }
 
 struct CheckpointReader::Impl {
@@ -102,9 +137,15 @@ struct CheckpointReader::Impl {
   bool shared = false;  // rank 0 has the whole manifest, the others parts of it
   SharePlace place;
 
-  void open_files() {
-    files.emplace(directory);
+  void open_files() { open_files(Directory::to_read(directory)); }
+  void open_files(Directory folder) {
+    files.emplace(std::move(folder));
     expect_sizes();
+  }
+  void take(OpenedCheckpoint opened) {
+    directory = opened.folder.path();
+    manifest = std::move(opened.manifest);
+    open_files(std::move(opened.folder));
   }
   void expect_sizes() {
     std::map<std::string, std::int64_t> sizes;
@@ -183,9 +224,7 @@ struct CheckpointReader::Impl {
 CheckpointReader::CheckpointReader(const std::string& path, int part, int parts)
     : impl_(std::make_unique<Impl>()) {
   require(part >= 0 && part < std::max(parts, 1), "part {} of {}", part, parts);
-  impl_->directory = find_checkpoint(path);
-  impl_->manifest = read_manifest(impl_->directory);
-  impl_->open_files();
+  impl_->take(find_opened(path, true));
   if (parts == 0) return;
   const Verification found = verify_share(*impl_->files, impl_->manifest, part, parts);
   require(found.damage.empty(), Status::bad_content, "{}",
@@ -194,15 +233,14 @@ CheckpointReader::CheckpointReader(const std::string& path, int part, int parts)
 
 CheckpointReader::CheckpointReader(comm::World& world, const std::string& path)
     : impl_(std::make_unique<Impl>()) {
-  ManifestTexts texts;
+  std::string text;         // of the manifest
   std::string kind, wrong;  // of what rank 0 finds
   if (world.rank() == 0) {
     try {
-      texts = find_texts(path, impl_->directory);
-      impl_->manifest = parse_texts(impl_->directory, texts);
-      impl_->shared = !texts.index.empty();
-      texts.index = {};
-      check_files(impl_->directory, impl_->manifest, false);
+      OpenedCheckpoint opened = find_opened(path, false);
+      text = std::move(opened.text);
+      impl_->shared = opened.has_index;
+      impl_->take(std::move(opened));
     } catch (const NewerFormat& error) {
       kind = "newer", wrong = error.what();
     } catch (const Error& error) {
@@ -215,16 +253,17 @@ CheckpointReader::CheckpointReader(comm::World& world, const std::string& path)
   if (!kind.empty())
     throw comm::Agreed(static_cast<Status>(parse_number<int>(kind).value()), wrong);
   impl_->directory = world.broadcast(impl_->directory);
-  texts.manifest = world.broadcast(texts.manifest);
+  text = world.broadcast(text);
   world.agree([&] {
     if (world.rank() == 0) return;
-    ParsedManifest parsed =
-        parse_manifest(impl_->directory + "/" + manifest_name, texts.manifest);
+    ParsedManifest parsed = parse_manifest(impl_->directory + "/" + manifest_name, text);
     impl_->shared = !parsed.index.name.empty();
     impl_->manifest = std::move(parsed.manifest);
   });
   if (impl_->shared) impl_->place = receive_share(world, impl_->manifest);
-  world.agree([&] { impl_->open_files(); });
+  world.agree([&] {
+    if (world.rank() > 0) impl_->open_files();
+  });
 }
 
 void CheckpointReader::fetch(comm::World& world,

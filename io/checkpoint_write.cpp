@@ -36,8 +36,15 @@ bool exists(const std::string& path) {
 bool stands_already(comm::World& world, const std::string& path) {
   const bool found = world.rank() == 0 && exists(path);
   if (world.max(found ? 1 : 0) == 0) return false;
-  bool whole = false;
-  world.agree([&] { whole = why_incomplete(path, world.rank(), world.size()).empty(); });
+  std::optional<CheckpointReader> reader;
+  try {
+    reader.emplace(world, path);
+  } catch (const AgreedNewerFormat&) {
+    throw;
+  } catch (const comm::Agreed&) {
+    return false;
+  }
+  const bool whole = reader->damage(world.rank(), world.size()).empty();
   return world.max(whole ? 0 : 1) == 0;
 }
 
@@ -66,8 +73,7 @@ void CheckpointWriter::begin(const CheckpointInfo& info, std::vector<TensorBox> 
   world_.agree([&] {
     if (world_.rank() != 0) return;
     make_directories(parent_of(directory_));
-    Directory::make_own(directory_);
-    remove_leftovers(directory_);
+    remove_leftovers(Directory::make_own(directory_));
   });
   if (stands_already(world_, directory_ + "/" + step_name(info.step))) {
     boxes_.clear();
@@ -185,7 +191,7 @@ void CheckpointWriter::start_naming(std::vector<std::string> shards) {
           publish(directory_, temporary_, name);
         }
         point_latest(directory_, name);
-        remove_old(directory_, info_.step, retention_);
+        remove_old(directory_, info_.step, retention_, complete_);
       },
       background_);
 }

@@ -11,6 +11,7 @@
 
 #include "io/background.hpp"
 #include "io/checkpoint.hpp"
+#include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/checkpoint_shard.hpp"
 
@@ -67,6 +68,7 @@ class CheckpointWriter {
   comm::World& world_;
   std::string directory_, temporary_;  // the second is a name in the first
   Retention retention_;
+  CompleteSteps complete_;
   int ranks_per_file_ = 1, turn_ = 0;  // the ranks' with this place in their file
   Phase phase_ = Phase::idle;
   bool background_ = false;

@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "base/directory.hpp"
 #include "comm/watchdog.hpp"
@@ -18,32 +20,50 @@ namespace {
 constexpr const char* files[] = {"lock", "status.toml", "deck.toml",  "metrics.jsonl",
                                  "stop", "save",        "data-index", "validation-index"};
 
+// A folder and what is in it, read once.
+struct Listed {
+  explicit Listed(Directory opened) : folder(std::move(opened)), names(folder.names()) {}
+  Directory folder;
+  std::vector<std::string> names;
+
+  bool has(const std::string& name) const {
+    return std::binary_search(names.begin(), names.end(), name);
+  }
+  std::optional<Listed> find(const std::string& name) const {
+    if (!has(name)) return {};
+    return Listed(folder.open(name));
+  }
+};
+
 // A folder beneath, if it is there: those of its names that are ours are plain files.
-void check_folder(const Directory& parent, const std::string& name,
+void check_folder(const Listed& parent, const std::string& name,
                   const std::function<bool(const std::string&)>& is_ours) {
-  if (!parent.has(name)) return;
-  const Directory folder = parent.open(name);
-  for (const auto& entry : folder.names())
-    if (is_ours(entry)) folder.require_file(entry);
+  const auto own = parent.find(name);
+  if (!own) return;
+  for (const auto& entry : own->names)
+    if (is_ours(entry)) own->folder.require_file(entry);
 }
 
 }  // namespace
 
 void check_run_directory(const std::string& directory) {
-  const Directory run(directory);
-  for (const char* const name : files) run.require_file(name);
+  const Listed run{Directory(directory)};
+  for (const char* const name : files)
+    if (run.has(name)) run.folder.require_file(name);
   check_folder(run, "flight", comm::is_flight_file);
-  if (run.has("flight")) check_folder(run.open("flight"), "before", comm::is_flight_file);
+  if (const auto flight = run.find("flight"))
+    check_folder(*flight, "before", comm::is_flight_file);
   for (const char* const trackers : {"tensorboard", "wandb", "mlruns"})
     check_folder(run, trackers, [](const auto&) { return false; });
   check_folder(run, "gradients",
                [](const std::string& name) { return name.ends_with(".h5"); });
   check_folder(run, "samples",
                [](const std::string& name) { return name.ends_with(".jsonl"); });
-  if (!run.has("checkpoints")) return;
-  const Directory checkpoints = run.open("checkpoints");
-  leftovers_in(checkpoints);
-  if (!checkpoints.is_link(latest_name)) checkpoints.require_file(latest_name);
+  const auto checkpoints = run.find("checkpoints");
+  if (!checkpoints) return;
+  leftovers_among(checkpoints->names, checkpoints->folder);
+  if (checkpoints->has(latest_name) && latest_target(checkpoints->folder).empty())
+    checkpoints->folder.require_file(latest_name);
 }
 
 bool is_asked_by_file(const std::string& directory, const char* name) {

@@ -32,7 +32,9 @@ std::string why_not_whole(const std::string& tensor, const Shape& whole,
 class PlainFiles {
  public:
   explicit PlainFiles(const std::string& folder, Links links = Links::refused)
-      : folder_(Directory::to_read(folder)), links_(links) {}
+      : PlainFiles(Directory::to_read(folder), links) {}
+  explicit PlainFiles(Directory folder, Links links = Links::refused)
+      : folder_(std::move(folder)), links_(links) {}
 
   // Files have these sizes, by name: what else opens is an error (bad_content).
   void expect(std::map<std::string, std::int64_t> sizes) { sizes_ = std::move(sizes); }

@@ -43,15 +43,17 @@ bool is_regular(int file) {
   return ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-// The names in an open folder, which is closed.
+// The names in an open folder, from the first on, without opening it again.
 std::vector<std::string> names_in(int folder) {
   std::vector<std::string> names;
-  DIR* const opened = folder < 0 ? nullptr : ::fdopendir(folder);
+  const int again = ::fcntl(folder, F_DUPFD_CLOEXEC, 0);
+  DIR* const opened = again < 0 ? nullptr : ::fdopendir(again);
   if (opened == nullptr) {
-    if (folder >= 0) ::close(folder);
+    if (again >= 0) ::close(again);
     return names;
   }
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(opened, ::closedir);
+  ::rewinddir(entries.get());
   while (const dirent* entry = ::readdir(entries.get()))
     if (const std::string name = entry->d_name; name != "." && name != "..")
       names.push_back(name);
@@ -69,7 +71,7 @@ bool remove_all(int parent, const char* name) {
   if (!S_ISDIR(status->st_mode)) return unlink(0);
   const Descriptor folder(open_beneath(parent, name, folder_flags));
   if (!folder.is_open()) return false;
-  for (const auto& entry : names_in(open_beneath(folder.get(), ".", folder_flags)))
+  for (const auto& entry : names_in(folder.get()))
     if (!remove_all(folder.get(), entry.c_str())) return false;
   return unlink(AT_REMOVEDIR);
 }
@@ -146,6 +148,14 @@ Directory Directory::open(const std::string& name) const {
   return {std::move(folder), path_of(name)};
 }
 
+std::optional<Directory> Directory::find(const std::string& name) const {
+  require_name(name);
+  Descriptor folder(open_beneath(file_.get(), name.c_str(), folder_flags));
+  if (folder.is_open()) return Directory(std::move(folder), path_of(name));
+  if (errno == ENOENT) return {};
+  return open(name);  // says what is wrong
+}
+
 Directory Directory::make(const std::string& name) const {
   require_name(name);
   const auto make = [&] { return ::mkdirat(file_.get(), name.c_str(), folder_mode); };
@@ -177,9 +187,7 @@ bool Directory::is_shared(const std::string& name) const {
   return status && S_ISREG(status->st_mode) && status->st_nlink > 1;
 }
 
-std::vector<std::string> Directory::names() const {
-  return names_in(open_beneath(file_.get(), ".", folder_flags));
-}
+std::vector<std::string> Directory::names() const { return names_in(file_.get()); }
 
 void Directory::require_file(const std::string& name) const {
   const auto status = status_of(file_.get(), name.c_str());
@@ -195,10 +203,16 @@ void Directory::require_folder(const std::string& name) const {
 
 Descriptor Directory::create(const std::string& name) const {
   require_name(name);
-  require_file(name);
-  if (has(name) && !remove(name))
-    fail(Status::cannot_create, "{}: cannot be replaced: {}", path_of(name), reason());
-  Descriptor file(open_beneath(file_.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL));
+  const auto make = [&] {
+    return Descriptor(open_beneath(file_.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL));
+  };
+  Descriptor file = make();
+  if (!file.is_open() && errno == EEXIST) {
+    require_file(name);
+    if (!remove(name))
+      fail(Status::cannot_create, "{}: cannot be replaced: {}", path_of(name), reason());
+    file = make();
+  }
   if (!file.is_open())
     fail(Status::cannot_create, "{}: cannot be created: {}", path_of(name), reason());
   return file;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,8 +33,9 @@ class Directory {
   std::string path_of(std::string_view name) const;
   int descriptor() const { return file_.get(); }
 
-  // A folder beneath; make() makes it if it is not there.
+  // A folder beneath; find() gives none and make() makes it if nothing bears the name.
   Directory open(const std::string& name) const;
+  std::optional<Directory> find(const std::string& name) const;
   Directory make(const std::string& name) const;
 
   // Whether anything bears a name, a link that leads nowhere included.

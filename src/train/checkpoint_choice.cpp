@@ -53,10 +53,11 @@ ChosenCheckpoint look_elsewhere(const FindElsewhere& find, std::int64_t after,
 
 // The newest whole checkpoint; none: no reader.
 ChosenCheckpoint choose(comm::World& world, const std::string& directory,
+                        const std::vector<std::int64_t>& steps,
                         const FindElsewhere& find) {
   std::vector<std::string> passed_over;
   std::int64_t last = std::numeric_limits<std::int64_t>::max();
-  for (const std::int64_t step : checkpoint_steps(world, directory)) {
+  for (const std::int64_t step : steps) {
     ChosenCheckpoint chosen = look_elsewhere(find, step, last, passed_over);
     if (chosen.reader) return chosen;
     last = step;
@@ -80,19 +81,13 @@ ChosenCheckpoint choose(comm::World& world, const std::string& directory,
   return {};
 }
 
-void tidy(comm::World& world, const std::string& directory, const std::string& newest) {
-  world.agree([&] {
-    if (world.rank() == 0) io::tidy(directory, newest);
-  });
-}
-
 }  // namespace
 
 ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& config,
                                    bool mend, const FindElsewhere& find) {
   const std::string& resume = config.checkpoint.resume;
   const std::string folder = config.run.directory + "/checkpoints";
-  const std::vector<std::int64_t> steps = checkpoint_steps(world, folder);
+  const std::vector<std::int64_t> steps = checkpoint_steps(world, folder, mend);
   world.agree([&] {
     require(
         resume != "never" || steps.empty(), Status::cannot_create,
@@ -103,10 +98,10 @@ ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& 
   ChosenCheckpoint from;
   if (resume == "never") return from;
   if (resume == "auto") {
-    from =
-        mend ? newest_whole_checkpoint(world, folder, find) : choose(world, folder, find);
+    from = mend ? newest_whole_checkpoint(world, folder, steps, find)
+                : choose(world, folder, steps, find);
   } else {
-    if (mend) tidy_checkpoints(world, folder);
+    if (mend) mend_latest(world, folder, steps, resume);
     from.path = resume;
     from.reader = std::make_shared<io::CheckpointReader>(world, resume);
     const std::string wrong = first_damage(world, *from.reader);
@@ -130,10 +125,13 @@ ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& 
 }
 
 std::vector<std::int64_t> checkpoint_steps(comm::World& world,
-                                           const std::string& directory) {
+                                           const std::string& directory, bool mend) {
   std::ostringstream list;
-  if (world.rank() == 0)
-    for (const std::int64_t step : io::steps_in(directory)) list << step << ' ';
+  world.agree([&] {
+    if (world.rank() != 0) return;
+    for (const std::int64_t step : mend ? io::tidy(directory) : io::steps_in(directory))
+      list << step << ' ';
+  });
   std::istringstream words(world.broadcast(list.str()));
   std::vector<std::int64_t> steps;
   for (std::int64_t step = 0; words >> step;) steps.push_back(step);
@@ -151,11 +149,11 @@ std::string first_damage(comm::World& world, io::CheckpointReader& reader) {
 }
 
 ChosenCheckpoint newest_whole_checkpoint(comm::World& world, const std::string& directory,
+                                         const std::vector<std::int64_t>& steps,
                                          const FindElsewhere& find) {
-  tidy(world, directory, "");
-  ChosenCheckpoint chosen = choose(world, directory, find);
+  ChosenCheckpoint chosen = choose(world, directory, steps, find);
   if (chosen.of_copies) {
-    tidy_checkpoints(world, directory);
+    mend_latest(world, directory, steps);
   } else if (chosen.reader) {
     world.agree([&] {
       if (world.rank() == 0) io::point_latest(directory, last_name_of(chosen.path));
@@ -164,16 +162,20 @@ ChosenCheckpoint newest_whole_checkpoint(comm::World& world, const std::string& 
   return chosen;
 }
 
-void tidy_checkpoints(comm::World& world, const std::string& directory) {
-  tidy(world, directory, "");
+void mend_latest(comm::World& world, const std::string& directory,
+                 const std::vector<std::int64_t>& steps, const std::string& next) {
   world.agree([&] {
-    if (world.rank() != 0) return;
-    auto steps = io::steps_in(directory);
-    while (
-        !steps.empty() &&
-        !io::why_incomplete(directory + "/" + io::step_name(steps.back()), 0, 0).empty())
-      steps.pop_back();
-    if (!steps.empty()) io::tidy(directory, io::step_name(steps.back()));
+    if (world.rank() != 0 || steps.empty()) return;
+    const std::string newest = io::step_name(steps.front());
+    const std::string below = directory + "/";
+    const auto names = {below + newest, directory, parent_of(directory)};
+    if (std::find(names.begin(), names.end(), next) != names.end() &&
+        io::latest_target(directory) == newest)
+      return;
+    const auto whole = std::find_if(steps.begin(), steps.end(), [&](std::int64_t step) {
+      return io::why_not_all_there(below + io::step_name(step)).empty();
+    });
+    if (whole != steps.end()) io::point_latest(directory, io::step_name(*whole));
   });
 }
 

@@ -27,35 +27,40 @@ struct ChosenCheckpoint {
 using FindElsewhere =
     std::function<ChosenCheckpoint(std::int64_t after, std::int64_t last)>;
 
-// The newest checkpoint below `directory` whose files are as they were written, all
-// digests compared, which the ranks share out, or the one elsewhere that is newer; none
-// when there is no checkpoint. Of each damaged one that is passed over there is a
-// warning, which names the file and what is taken. What a crash left in the folder is
-// mended: leftovers go, and `latest` points at the checkpoint that is returned, or the
-// newest that is whole as far as sizes say. Rank 0 holds the run's lock. Collective.
-// Throws an Agreed Error(bad_content) when all are damaged, or when the newest was
-// written by a program with a newer format.
-ChosenCheckpoint newest_whole_checkpoint(comm::World& world, const std::string& directory,
-                                         const FindElsewhere& find = {});
-
 // What checkpoint.resume of a run means; no reader: the run begins. `mend`: what a crash
-// left in the folder is mended as above, else nothing is written. Collective. Throws an
+// left in the folder is mended as below, else nothing is written. Collective. Throws an
 // Agreed Error(cannot_create) where the folder holds checkpoints that the run may not
-// have, Error(bad_content) as above and where the mesh may not change, and as readers do.
+// have, Error(bad_content) as below and where the mesh may not change, and as readers do.
 ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& config,
                                    bool mend, const FindElsewhere& find = {});
 
 // Steps that have a checkpoint below `directory`, complete or not, as rank 0 sees them:
-// newest first. Collective.
+// newest first. `mend`: what a crash left in the folder is removed before, for which rank
+// 0 holds the run's lock. Collective. Throws an Agreed Error(cannot_create) or Error(io).
 std::vector<std::int64_t> checkpoint_steps(comm::World& world,
-                                           const std::string& directory);
+                                           const std::string& directory, bool mend);
+
+// The newest checkpoint below `directory` whose files are as they were written, all
+// digests compared, which the ranks share out, or the one elsewhere that is newer; none
+// when there is no checkpoint. `steps`: checkpoint_steps() of the directory. Of each
+// damaged one that is passed over there is a warning, which names the file and what is
+// taken. `latest` is made to point at the checkpoint that is returned, or the newest that
+// has all its files. Rank 0 holds the run's lock. Collective. Throws an Agreed
+// Error(bad_content) when all are damaged, or when the newest was written by a program
+// with a newer format.
+ChosenCheckpoint newest_whole_checkpoint(comm::World& world, const std::string& directory,
+                                         const std::vector<std::int64_t>& steps,
+                                         const FindElsewhere& find = {});
 
 // Compares all digests, which the ranks share out. What the lowest rank that finds damage
 // says, on every rank; "" where there is none. Collective.
 std::string first_damage(comm::World& world, io::CheckpointReader& reader);
 
-// Mends the folder so for a start from elsewhere: `latest` points at the newest that has
-// all its files. Collective. Throws an Agreed Error(cannot_create) or Error(io).
-void tidy_checkpoints(comm::World& world, const std::string& directory);
+// For a start from elsewhere: makes `latest` point at the newest that has all its files.
+// `steps`: checkpoint_steps() of the directory. `next`: what will be read and proved
+// next: if that is the newest, and `latest` names it, nothing is read for it here.
+// Collective. Throws an Agreed Error(cannot_create) or Error(io).
+void mend_latest(comm::World& world, const std::string& directory,
+                 const std::vector<std::int64_t>& steps, const std::string& next = "");
 
 }  // namespace trireme::train

@@ -251,15 +251,15 @@ TEST_F(HostileCheckpoint, WhatWasSetAsideComesBack) {
   fs::create_symlink("nowhere", folder_.path() + "/.latest.tmp");
   fs::remove(folder_.path() + "/latest");
   fs::create_symlink("step-00000001", folder_.path() + "/latest");
-  tidy(folder_.path(), "");
+  EXPECT_EQ(tidy(folder_.path()), (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(trouble(), "");
   EXPECT_FALSE(fs::exists(aside));
-  tidy(folder_.path(), "step-00000002");
+  point_latest(folder_.path(), "step-00000002");
   EXPECT_EQ(latest_target(folder_.path()), "step-00000002");
   EXPECT_EQ(names_in(folder_.path()).size(), 5U);  // . .. latest and two steps
   // An old one on its way out stays gone.
   fs::rename(folder_.path() + "/step-00000001", folder_.path() + "/.trash-step-00000001");
-  tidy(folder_.path(), "step-00000002");
+  EXPECT_EQ(tidy(folder_.path()), (std::vector<std::int64_t>{2}));
   EXPECT_EQ(names_in(folder_.path()).size(), 4U);
 }
 

@@ -1,37 +1,89 @@
 #!/usr/bin/env bash
 # A rank that resumes opens as many files on few ranks as on many.
 # SPDX-License-Identifier: Apache-2.0
-# At most ten beside those that hold the rank's data. TRIREME_FILE_CALLS notes the calls;
-# TRIREME_MANY_RANKS is the greater number of ranks.
+# At most ten calls beside one for each file that holds the rank's data, as strace counts
+# them (opens and stats). TRIREME_FILE_CALLS notes the calls; TRIREME_MANY_RANKS is the
+# greater number of ranks.
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1
 many=${TRIREME_MANY_RANKS:-8}
 common=(tests/regression/tiny.toml precision.compute=fp32 model.layers=1
-  batch.global=64 model.sequence=8 checkpoint.every=2 optimizer.schedule.warmup=0 parallel.sharding_strategy=FULL_SHARD)
+  batch.global=64 model.sequence=8 checkpoint.every=2 optimizer.schedule.warmup=0)
+sharded=(parallel.sharding_strategy=FULL_SHARD)
 
-# calls_of RANKS: the most calls of any rank while its state was loaded.
-calls_of() {
-  local ranks=$1 most=0 calls file
-  run "$ranks" train "${common[@]}" run.steps=2 run.directory="$work/run-$ranks"
-  check "$ranks ranks train" test "$status" = 0
-  TRIREME_CALLS_BELOW=$work/run-$ranks/checkpoints/ TRIREME_CALLS_TO=$work/calls-$ranks \
-    LD_PRELOAD=$TRIREME_FILE_CALLS \
-    run "$ranks" train "${common[@]}" run.steps=2 run.directory="$work/run-$ranks"
-  check "$ranks ranks resume" test "$status" = 0
-  check "$ranks ranks resume at step 2" grep -q '(step 2,' "$work/out"
-  check "$ranks ranks have opened files" test "$(ls "$work/calls-$ranks".* | wc -l)" = "$ranks"
-  for file in "$work/calls-$ranks".*; do
-    calls=$(wc -l <"$file")
-    if [ "$calls" -gt "$most" ]; then most=$calls && cp "$file" "$work/most"; fi
+# noted NAME FOLDER RANKS ARGUMENTS...: trains, and leaves the calls below the folder in
+# calls-NAME.*, a file a rank that made any.
+noted() {
+  local name=$1 below=$2 ranks=$3
+  shift 3
+  rm -f "$work/calls-$name".*
+  TRIREME_CALLS_BELOW=$below TRIREME_CALLS_TO=$work/calls-$name \
+    LD_PRELOAD=$TRIREME_FILE_CALLS run "$ranks" train "${common[@]}" "$@"
+  check "$name on $ranks ranks" test "$status" = 0
+}
+
+# most_of NAME ALLOWED: the most calls of any rank, but for those of its files.
+most_of() {
+  local most=0 calls file
+  for file in "$work/calls-$1".*; do
+    calls=$(grep -cv 'manifest\.json$\|index\.bin$\|/shard-[0-9]*\.h5$\|checkpoint\.h5$' "$file")
+    if [ "$calls" -ge "$most" ]; then most=$calls && cp "$file" "$work/most"; fi
   done
-  # With FULL_SHARD on the same mesh one shard holds what a rank needs.
-  check "$ranks ranks: $most calls of a rank" at_most "$most" 11
-  echo "$ranks ranks: at most $most calls of a rank"
-  printf '%s' "$most" >"$work/count-$ranks"
+  check "$1: $most calls of a rank" at_most "$most" "$2"
 }
 at_most() { [ "$1" -le "$2" ] || { cat "$work/most"; return 1; }; }
 
-calls_of 2
-calls_of "$many"
-check "as many on 2 ranks as on $many" cmp "$work/count-2" "$work/count-$many"
+# resumes NAME ALLOWED RANKS HOW ARGUMENTS...
+resumes() {
+  local name=$1 allowed=$2 ranks=$3 how=$4 own=$work/run-$1 file
+  shift 4
+  run "$ranks" train "${common[@]}" run.steps=2 run.directory="$own" "$@"
+  check "$name: $ranks ranks train" test "$status" = 0
+  [ "$how" = auto ] || how=$own$how
+  noted "$name" "$own/checkpoints" "$ranks" run.steps=2 run.directory="$own" \
+    checkpoint.resume="$how" "$@"
+  check "$name: resumed at step 2" grep -q '(step 2,' "$work/out"
+  check "$name: $ranks ranks have opened files" \
+    test "$(ls "$work/calls-$name".* | wc -l)" = "$ranks"
+  most_of "$name" "$allowed"
+  cp "$work/most" "$work/most-$name"
+  # No rank reads more shards than its own and those of which it compares a part.
+  for file in "$work/calls-$name".*; do
+    check "$name: few shards" test "$(grep -c '/shard-[0-9]*\.h5$' "$file")" -le 4
+  done
+}
+
+resumes few 7 2 auto "${sharded[@]}"
+resumes many 7 "$many" auto "${sharded[@]}"
+check "as many on 2 ranks as on $many" \
+  test "$(wc -l <"$work/most-few")" = "$(wc -l <"$work/most-many")"
+resumes by-name 7 "$many" /checkpoints/step-00000002 "${sharded[@]}"
+resumes by-run 10 "$many" "" "${sharded[@]}"
+resumes by-latest 10 "$many" /checkpoints/latest "${sharded[@]}"
+resumes shared-files 7 "$many" auto "${sharded[@]}" checkpoint.ranks_per_file=4
+resumes five-axes 7 8 auto parallel.pipeline=2 parallel.tensor=2 model.layers=2
+
+# A start asks for as few names of its run on many ranks as on few.
+for ranks in 2 "$many"; do
+  own=$work/start-$ranks
+  run "$ranks" train "${common[@]}" run.steps=2 run.directory="$own" "${sharded[@]}"
+  noted "start-$ranks" "$own" "$ranks" run.steps=2 run.directory="$own" "${sharded[@]}"
+done
+most_of start-2 60
+cp "$work/most" "$work/most-2"
+most_of "start-$many" 60
+check "a start is as on 2 ranks" \
+  test "$(grep -cv shard- "$work/most-2")" = "$(grep -cv shard- "$work/most")"
+
+# A save does not read what this run has written before.
+noted saves "$work/saves/checkpoints" 2 run.steps=6 checkpoint.every=1 checkpoint.keep=3 \
+  run.directory="$work/saves" "${sharded[@]}"
+check "three are kept" test "$(ls -d "$work"/saves/checkpoints/step-* | wc -l)" = 3
+check "old ones are not read" eval "! grep -h 'open /step-.*manifest' '$work'/calls-saves.*"
+# One rank alone reads what a save finds in its place.
+printf x >>"$work/saves/checkpoints/step-00000006/shard-00000.h5"
+noted over "$work/saves/checkpoints" 2 run.steps=6 checkpoint.every=1 checkpoint.keep=3 \
+  run.directory="$work/saves" "${sharded[@]}"
+check "one rank has read manifests" \
+  test "$(grep -l '/step-.*manifest' "$work"/calls-over.* | wc -l)" = 1
 finish

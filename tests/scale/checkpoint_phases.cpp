@@ -99,7 +99,8 @@ void save(comm::World& world, const std::string& folder, Share& share) {
 
 void resume(comm::World& world, const comm::Mesh& mesh, const std::string& folder,
             Share& share) {
-  const train::ChosenCheckpoint chosen = train::newest_whole_checkpoint(world, folder);
+  const train::ChosenCheckpoint chosen = train::newest_whole_checkpoint(
+      world, folder, train::checkpoint_steps(world, folder, true));
   require(chosen.reader != nullptr, "{}: no checkpoint", folder);
   train::load_boxes(world, *chosen.reader, share.boxes(), train::replica_groups(mesh));
 }

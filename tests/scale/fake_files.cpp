@@ -1,12 +1,14 @@
 // The system's calls on files, which count what the rank that runs asks for.
 // SPDX-License-Identifier: Apache-2.0
 #undef _FORTIFY_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdarg>
+#include <cstdio>
 
 #include "scale/fake_state.hpp"
 
@@ -69,6 +71,46 @@ int fstatat(int folder, const char* path, struct stat* status, int flags) noexce
   static auto* const real = behind<int(int, const char*, struct stat*, int)>("fstatat");
   add(&ts::Counts::stats);
   return real(folder, path, status, flags);
+}
+
+int fstat(int file, struct stat* status) noexcept {
+  static auto* const real = behind<int(int, struct stat*)>("fstat");
+  add(&ts::Counts::stats);
+  return real(file, status);
+}
+
+int statx(int folder, const char* path, int flags, unsigned mask,
+          struct statx* status) noexcept {
+  static auto* const real =
+      behind<int(int, const char*, int, unsigned, struct statx*)>("statx");
+  add(&ts::Counts::stats);
+  return real(folder, path, flags, mask, status);
+}
+
+// The C library opens files and asks for attributes without the functions above.
+DIR* opendir(const char* path) {
+  static auto* const real = behind<DIR*(const char*)>("opendir");
+  add(&ts::Counts::opens);
+  add(&ts::Counts::stats);
+  return real(path);
+}
+
+DIR* fdopendir(int file) {
+  static auto* const real = behind<DIR*(int)>("fdopendir");
+  add(&ts::Counts::stats);
+  return real(file);
+}
+
+FILE* fopen(const char* path, const char* mode) {
+  static auto* const real = behind<FILE*(const char*, const char*)>("fopen");
+  add(&ts::Counts::opens);
+  return real(path, mode);
+}
+
+FILE* fopen64(const char* path, const char* mode) {
+  static auto* const real = behind<FILE*(const char*, const char*)>("fopen64");
+  add(&ts::Counts::opens);
+  return real(path, mode);
 }
 
 ssize_t read(int file, void* to, std::size_t bytes) {

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -217,7 +219,9 @@ void measure_alarm(Simulation& run, Table& table, int ranks) {
     EXPECT_TRUE(text.starts_with("rank 1 (host node10000) has not entered all_reduce #9"))
         << text;
   });
-  table["alarm"].linear = {{opens, 1.0 / ranks_on_node}, {read, sizeof(comm::Beat)}};
+  table["alarm"].linear = {{opens, 1.0 / ranks_on_node},
+                           {stats, 1.0 / ranks_on_node},
+                           {read, sizeof(comm::Beat)}};
 }
 
 // Two files for each rank take their time.
@@ -288,6 +292,45 @@ TEST(Scale, AnOpenForEachRankIsSeen) {
   const auto found = complaints(table);
   ASSERT_EQ(found.size(), names.size());
   EXPECT_NE(found[0].find("opens of rank 0 grow"), std::string::npos) << found[0];
+}
+
+// Whatever way a file is opened or asked for its attributes, as strace would see it.
+TEST(Scale, EveryWayToAFileIsCounted) {
+  namespace fs = std::filesystem;
+  Table table;
+  Simulation run(64);
+  const auto counted = [&](const auto& work) {
+    run.phase(table, "look", [&](Rank&, int rank) {
+      if (rank == 0) work();
+    });
+    const auto& of = table["look"].at.at(64)[first];
+    return std::pair(of[opens], of[stats]);
+  };
+  using Pair = std::pair<double, double>;
+  const Directory folder("/dev");
+  EXPECT_EQ(counted([] { const std::ifstream file("/dev/null"); }), Pair(1, 0));
+  EXPECT_EQ(counted([] { const Descriptor own(open_to_read("/dev/null")); }), Pair(1, 0));
+  EXPECT_EQ(counted([] { EXPECT_TRUE(fs::exists("/dev/null")); }), Pair(0, 1));
+  EXPECT_EQ(counted([] { EXPECT_FALSE(fs::is_symlink("/dev/null")); }), Pair(0, 1));
+  EXPECT_EQ(counted([] { const fs::directory_iterator all("/dev/fd"); }), Pair(1, 1));
+  EXPECT_EQ(counted([&] { folder.names(); }), Pair(0, 1));
+  EXPECT_EQ(counted([&] { folder.has("null"); }), Pair(0, 1));
+}
+
+// Opens and stats of a resume: at most ten beside the files that hold a rank's data, here
+// at most four; those of rank 0 are looked for and read once.
+TEST(Scale, AResumeLooksAtFewFiles) {
+  Table table;
+  for (const int ranks : {64, 256}) {
+    Simulation run(ranks);
+    run.phase(table, "start", [&](Rank& rank, int) { start(rank, ranks); });
+    measure_checkpoint(run, table, ranks);
+    run.between([](Rank& rank, int) { end(rank); });
+    for (const Who who : {first, half, leader, last}) {
+      const auto& of = table["resume"].at.at(ranks)[who];
+      EXPECT_LE(of[opens] + of[stats], 10 + 4) << ranks << " ranks, " << names[who];
+    }
+  }
 }
 
 // Opening data by each rank for itself: as many opens as files on every rank, whatever

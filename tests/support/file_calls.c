@@ -78,9 +78,23 @@ int __openat64_2(int at, const char* path, int flags) {
   return __openat_2(at, path, flags);
 }
 
+// Libraries open files and ask for attributes without calling the functions above.
 DIR* opendir(const char* path) {
   note("open", AT_FDCWD, path);
+  note("stat", AT_FDCWD, path);
   return NEXT(opendir)(path);
+}
+DIR* fdopendir(int file) {
+  note("stat", file, ".");
+  return NEXT(fdopendir)(file);
+}
+FILE* fopen(const char* path, const char* mode) {
+  note("open", AT_FDCWD, path);
+  return NEXT(fopen)(path, mode);
+}
+FILE* fopen64(const char* path, const char* mode) {
+  note("open", AT_FDCWD, path);
+  return NEXT(fopen64)(path, mode);
 }
 
 int stat(const char* path, struct stat* status) {
@@ -94,6 +108,10 @@ int lstat(const char* path, struct stat* status) {
 int fstatat(int at, const char* path, struct stat* status, int flags) {
   note("stat", at, path);
   return NEXT(fstatat)(at, path, status, flags);
+}
+int statx(int at, const char* path, int flags, unsigned mask, struct statx* status) {
+  note("stat", at, path);
+  return NEXT(statx)(at, path, flags, mask, status);
 }
 int fstat(int file, struct stat* status) {
   note("stat", file, ".");

@@ -70,7 +70,7 @@ inline std::string format1_text(const io::Manifest& manifest) {
 
 // Makes a checkpoint one of format 1.
 inline void make_format1(const std::string& step) {
-  const std::string text = format1_text(io::parse_texts(step, io::read_texts(step)));
+  const std::string text = format1_text(io::read_manifest(step));
   std::filesystem::remove(step + "/" + io::index_name);
   std::ofstream(step + "/" + io::manifest_name, std::ios::binary | std::ios::trunc)
       << text;

@@ -58,28 +58,32 @@ class Folder {
   SharedFolder folder_;
 };
 
+ChosenCheckpoint newest(const std::string& directory, const FindElsewhere& find = {}) {
+  return newest_whole_checkpoint(world(), directory, checkpoint_steps(world(), directory),
+                                 find);
+}
+
 TEST(CheckpointChoice, TheNewestWholeOne) {
   const Folder folder;
-  EXPECT_EQ(newest_whole_checkpoint(world(), folder.path()).path, folder.step(2));
+  EXPECT_EQ(newest(folder.path()).path, folder.step(2));
   EXPECT_EQ(folder.latest(), io::step_name(2));
   folder.damage(2);
-  EXPECT_EQ(newest_whole_checkpoint(world(), folder.path()).path, folder.step(1));
+  EXPECT_EQ(newest(folder.path()).path, folder.step(1));
   EXPECT_EQ(folder.latest(), io::step_name(1));
   EXPECT_TRUE(fs::exists(folder.shard(2))) << "what is damaged is left for a person";
 }
 
 TEST(CheckpointChoice, NoneIsNoError) {
   const SharedFolder empty;
-  EXPECT_EQ(newest_whole_checkpoint(world(), empty.path()).path, "");
-  EXPECT_EQ(newest_whole_checkpoint(world(), empty.path() + "/not-there").path, "");
+  EXPECT_EQ(newest(empty.path()).path, "");
+  EXPECT_EQ(newest(empty.path() + "/not-there").path, "");
 }
 
 TEST(CheckpointChoice, AllDamagedIsAnError) {
   const Folder folder;
   folder.damage(1);
   folder.damage(2);
-  const auto [text, status] =
-      test::error_of([&] { newest_whole_checkpoint(world(), folder.path()); });
+  const auto [text, status] = test::error_of([&] { newest(folder.path()); });
   EXPECT_EQ(status, Status::bad_content);
   test::expect_contains(text, "no checkpoint of '" + folder.path() + "' is whole");
   test::expect_contains(text, folder.step(2));
@@ -90,7 +94,7 @@ TEST(CheckpointChoice, WhatACrashLeftIsMended) {
   const std::string unfinished = folder.path() + "/" + io::temporary_name(3);
   fs::create_directory(unfinished);
   io::point_latest(folder.path(), io::step_name(1));
-  EXPECT_EQ(newest_whole_checkpoint(world(), folder.path()).path, folder.step(2));
+  EXPECT_EQ(newest(folder.path()).path, folder.step(2));
   EXPECT_FALSE(fs::exists(unfinished));
   EXPECT_EQ(folder.latest(), io::step_name(2));
 }
@@ -102,16 +106,15 @@ TEST(CheckpointChoice, DamageDoesNotHideWhatIsElsewhere) {
   std::int64_t has = 0;  // the step that is elsewhere; 0: none
   const auto chosen = [&] {
     asked.clear();
-    return newest_whole_checkpoint(
-        world(), folder.path(), [&](std::int64_t after, std::int64_t last) {
-          asked.emplace_back(after, last);
-          ChosenCheckpoint found;
-          if (has <= after || has > last) return found;
-          found.path = "elsewhere";
-          found.reader = std::make_shared<io::CheckpointReader>(other.step(1));
-          found.of_copies = true;
-          return found;
-        });
+    return newest(folder.path(), [&](std::int64_t after, std::int64_t last) {
+      asked.emplace_back(after, last);
+      ChosenCheckpoint found;
+      if (has <= after || has > last) return found;
+      found.path = "elsewhere";
+      found.reader = std::make_shared<io::CheckpointReader>(other.step(1));
+      found.of_copies = true;
+      return found;
+    });
   };
   const auto ever = std::numeric_limits<std::int64_t>::max();
   using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
@@ -129,17 +132,17 @@ TEST(CheckpointChoice, DamageDoesNotHideWhatIsElsewhere) {
   has = 1;
   EXPECT_EQ(chosen().path, "elsewhere") << "nothing else is whole";
   EXPECT_EQ(asked, (Ranges{{2, ever}, {1, 2}, {0, 1}}));
-  EXPECT_EQ(folder.latest(), io::step_name(2)) << "as far as sizes say";
+  EXPECT_EQ(folder.latest(), io::step_name(2)) << "which has all its files";
 }
 
-// For a start from elsewhere sizes are enough: `latest` is not what is loaded.
-TEST(CheckpointChoice, TidyingPointsAtTheNewestWithAllItsFiles) {
+// For a start from elsewhere names are enough: `latest` is not what is loaded.
+TEST(CheckpointChoice, LatestIsMadeToPointAtTheNewestWithAllItsFiles) {
   const Folder folder;
   io::point_latest(folder.path(), io::step_name(1));
-  tidy_checkpoints(world(), folder.path());
+  mend_latest(world(), folder.path(), checkpoint_steps(world(), folder.path()));
   EXPECT_EQ(folder.latest(), io::step_name(2));
   fs::remove(folder.shard(2));
-  tidy_checkpoints(world(), folder.path());
+  mend_latest(world(), folder.path(), checkpoint_steps(world(), folder.path()));
   EXPECT_EQ(folder.latest(), io::step_name(1));
 }
 
