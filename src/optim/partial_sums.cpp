@@ -18,8 +18,9 @@ std::vector<PartialSums::Tensor> PartialSums::all_tensors(const ShardOf& shard_o
     if (flat.frozen) continue;
     for (const ParameterView& view : flat.views) {
       for (const NamedBox& named : view.param->boxes) {
-        if (index.try_emplace(named.tensor, all.size()).second)
-          all.push_back({&named, flat.expert, false, {}});
+        const auto [at, is_new] = index.try_emplace(named.tensor, all.size());
+        if (is_new) all.push_back({&named, flat.expert, false, false, {}});
+        if (named.place == Place::replicate) all[at->second].partial = true;
       }
     }
     const TensorView shard = shard_of(flat);
@@ -39,7 +40,7 @@ PartialSums::PartialSums(StoreContext& context, const ShardOf& shard_of, Device 
     : context_(context) {
   std::int64_t largest = 0, total = 0;
   for (Tensor& tensor : all_tensors(shard_of)) {
-    if (tensor.named->place != Place::replicate) continue;
+    if (!tensor.partial) continue;
     // Ranks list the tensors by their order, and others hold as many other experts.
     const comm::Group& holders = context.mesh.experts();
     const bool apart = tensor.of_expert && context.mesh.folding().shard > 1;
@@ -47,7 +48,7 @@ PartialSums::PartialSums(StoreContext& context, const ShardOf& shard_of, Device 
       largest = std::max(largest, tensor.elements());
       total += tensor.elements();
       if (apart && rank != holders.rank()) {
-        tensors_.push_back({tensor.named, true, true, {}});
+        tensors_.push_back({tensor.named, true, true, true, {}});
       } else {
         tensors_.push_back(tensor);
       }

@@ -46,6 +46,7 @@ class PartialSums {
   struct Tensor {
     const NamedBox* named = nullptr;  // any, for name and shape
     bool of_expert = false;
+    bool partial = false;  // any of its boxes is replicated
     bool foreign = false;  // of another rank's experts: this one has no part of it
     std::vector<std::pair<ParamBox, TensorView>> boxes;
     std::int64_t elements() const { return named->whole.elements(); }

@@ -44,4 +44,10 @@ gpt2="model.architecture=gpt2 model.kv_heads=4"
 train 1 gpt2one $gpt2
 train 4 gpt2both $gpt2 parallel.tensor=2 parallel.sequence=true
 same gpt2both gpt2one 1e-10 1e-10 1e-9
+
+# A key/value head that both tensor ranks have, in one tensor with their own query heads.
+phi3="model.architecture=phi3 model.kv_heads=1 health.check_replicas_every=1"
+train 1 phi3one $phi3
+train 2 phi3two $phi3 parallel.tensor=2
+same phi3two phi3one 1e-10 1e-10 1e-9
 finish

@@ -110,7 +110,7 @@ precision.compute = "fp64"
             "sliding_attention"])");
   } else if (model == "phi3") {
     set("model.architecture", "\"phi3\"");
-    set("model.kv_heads", "4");
+    set("model.kv_heads", "3");  // which tensor ranks share, in one fused tensor
     set("model.window", "11");
     set("model.head_width", "6");
     set("model.rope.width", "4");
