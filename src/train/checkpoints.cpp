@@ -151,12 +151,32 @@ void Checkpoints::keep_files(const io::CheckpointReader* from) {
   });
 }
 
+// Of a checkpoint rank 0 alone reads what says which bytes lie where.
+std::unique_ptr<io::TensorSource> Checkpoints::open_start() {
+  const std::string& from = config_.start_from;
+  const bool is_folder = world_.rank() == 0 && convert::is_model_folder(from);
+  std::unique_ptr<io::TensorSource> folder;
+  if (world_.max(is_folder ? 1 : 0) > 0) {
+    world_.agree(
+        [&] { folder = convert::open_tensors(from, world_.rank(), world_.size()); });
+    return folder;
+  }
+  auto checkpoint = std::make_unique<io::CheckpointReader>(world_, from);
+  const std::string wrong = first_damage(world_, *checkpoint);
+  if (!wrong.empty()) throw comm::Agreed(Status::bad_content, wrong);
+  auto wanted = engine::checkpoint_boxes(engine_, mesh_);
+  std::vector<io::TensorBox> rows;
+  for (const io::TensorBox& box : wanted)
+    if (auto more = StartAdapters::rows_of(box, *checkpoint)) rows.push_back(*more);
+  wanted.insert(wanted.end(), rows.begin(), rows.end());
+  checkpoint->fetch(world_, wanted);
+  return checkpoint;
+}
+
 // Weights alone, from another model; each rank reads its own parts.
 void Checkpoints::load_start() {
   const std::string& from = config_.start_from;
-  std::unique_ptr<io::TensorSource> source;
-  world_.agree(
-      [&] { source = convert::open_tensors(from, world_.rank(), world_.size()); });
+  const std::unique_ptr<io::TensorSource> source = open_start();
   world_.agree([&] {
     const auto* checkpoint = dynamic_cast<const io::CheckpointReader*>(source.get());
     const StartAdapters adapters(config_, checkpoint);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,6 +66,7 @@ class Checkpoints : public engine::StepObserver {
 
  private:
   void load(const ChosenCheckpoint& chosen, std::int64_t newest);
+  std::unique_ptr<io::TensorSource> open_start();
   void load_start();
   void load_base();
   ChosenCheckpoint choose(const std::vector<std::int64_t>& steps);
