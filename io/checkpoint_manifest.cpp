@@ -20,6 +20,7 @@
 #include "base/number.hpp"
 #include "base/system_reason.hpp"
 #include "io/checkpoint_index.hpp"
+#include "io/checkpoint_info.hpp"
 #include "io/checkpoint_manifest_json.hpp"
 #include "io/checkpoint_verify.hpp"
 #include "io/digest.hpp"
@@ -112,6 +113,13 @@ bool is_member_name(const std::string& name) {
 BoxEntry Manifest::box(std::size_t tensor, std::size_t i) const {
   const BoxRecord record = boxes.get(tensor, i);
   return {files[record.file].name, record.offset, record.begin, record.extent, ""};
+}
+
+CheckpointInfo read_info(const Directory& folder) {
+  return of_checkpoint([&] {
+    const PlainFile file(folder, manifest_name);
+    return parse_manifest(file.path(), file.text(manifest_limit_bytes)).manifest.info;
+  });
 }
 
 ManifestTexts read_texts(const Directory& folder) {

@@ -10,6 +10,7 @@
 #include "base/number.hpp"
 #include "io/checkpoint.hpp"
 #include "io/checkpoint_index.hpp"
+#include "io/checkpoint_info.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/checkpoint_manifest_json.hpp"
 #include "io/checkpoint_share.hpp"
@@ -127,6 +128,12 @@ std::string latest_checkpoint(const std::string& directory) {
   if (!place.directory.empty())
     read_place(place, [](const auto& own) { return read_manifest(own); });
   return place.directory;
+}
+
+NamedCheckpoint checkpoint_info(const std::string& path) {
+  return read_place(place_of(path), [](const std::string& directory) -> NamedCheckpoint {
+    return {directory, read_info(Directory::to_read(directory))};
+  });
 }
 
 struct CheckpointReader::Impl {

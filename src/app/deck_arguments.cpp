@@ -11,6 +11,7 @@
 #include "convert/base_digest.hpp"
 #include "convert/model_folder.hpp"
 #include "convert/quantized_base.hpp"
+#include "io/checkpoint_info.hpp"
 
 namespace trireme::app {
 
@@ -32,10 +33,19 @@ LoadedDeck load_deck(const std::vector<std::string>& words, int ranks,
   return {run.config, config::resolved_deck(run.deck.effective(), run.config)};
 }
 
+namespace {
+
+config::RunConfig config_of(const io::CheckpointInfo& info,
+                            const std::string& directory) {
+  const auto deck =
+      io::Deck::parse(info.deck, directory + " (its deck)", {}, config::deck_table());
+  return config::make_run_config(deck, info.mesh.size());
+}
+
+}  // namespace
+
 config::RunConfig checkpoint_config(const io::CheckpointReader& reader) {
-  const auto deck = io::Deck::parse(
-      reader.info().deck, reader.directory() + " (its deck)", {}, config::deck_table());
-  return config::make_run_config(deck, reader.info().mesh.size());
+  return config_of(reader.info(), reader.directory());
 }
 
 std::shared_ptr<const io::TensorSource> tensors_of(
@@ -80,8 +90,8 @@ std::string folder_deck(const model::ModelConfig& model, std::optional<DType> dt
 
 model::ModelConfig read_model(const std::string& path, std::int64_t sequence) {
   if (!convert::is_model_folder(path)) {
-    const io::CheckpointReader reader(path, 0, 0);
-    const config::RunConfig config = checkpoint_config(reader);
+    const io::NamedCheckpoint named = io::checkpoint_info(path);
+    const config::RunConfig config = config_of(named.info, named.directory);
     require(config.adapter.quantize == model::BaseCodes::none, Status::bad_content,
             "model.from = \"{}\" holds an adapter beside a quantized model, which is not "
             "in it: merge them first (trireme convert {} TO --merge)",

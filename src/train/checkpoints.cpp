@@ -132,10 +132,10 @@ void Checkpoints::keep_files(const io::CheckpointReader* from) {
 // Weights alone, from another model; each rank reads its own parts.
 void Checkpoints::load_start() {
   const std::string& from = config_.start_from;
-  const StartWeights start(world_, config_);
+  const std::vector<io::TensorBox> boxes = engine::checkpoint_boxes(engine_, mesh_);
+  const StartWeights start(world_, config_, boxes);
   world_.agree([&] {
-    for (const io::TensorBox& box : engine::checkpoint_boxes(engine_, mesh_))
-      start.read(box);
+    for (const io::TensorBox& box : boxes) start.read(box);
   });
   engine_.store().refresh_weights();
   engine_.refresh_scales();

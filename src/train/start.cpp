@@ -63,6 +63,25 @@ io::TensorBox without_rows(io::TensorBox box) {
   return box;
 }
 
+std::unique_ptr<io::TensorSource> open_source(comm::World& world, const std::string& from,
+                                              const std::vector<io::TensorBox>& boxes) {
+  const bool is_folder = world.rank() == 0 && convert::is_model_folder(from);
+  std::unique_ptr<io::TensorSource> folder;
+  if (world.max(is_folder ? 1 : 0) > 0) {
+    world.agree(
+        [&] { folder = convert::open_tensors(from, world.rank(), world.size()); });
+    return folder;
+  }
+  auto checkpoint = std::make_unique<io::CheckpointReader>(world, from);
+  const std::string wrong = first_damage(world, *checkpoint);
+  if (!wrong.empty()) throw comm::Agreed(Status::bad_content, wrong);
+  std::vector<io::TensorBox> wanted = boxes;
+  for (const io::TensorBox& box : boxes)
+    if (auto rows = StartAdapters::rows_of(box, *checkpoint)) wanted.push_back(*rows);
+  checkpoint->fetch(world, wanted);
+  return checkpoint;
+}
+
 }  // namespace
 
 std::vector<io::TensorBox> boxes_of_checkpoint(comm::World& world,
@@ -81,11 +100,9 @@ std::vector<io::TensorBox> boxes_of_checkpoint(comm::World& world,
   return boxes;
 }
 
-StartWeights::StartWeights(comm::World& world, const config::RunConfig& config)
-    : config_(config) {
-  world.agree([&] {
-    source_ = convert::open_tensors(config.start_from, world.rank(), world.size());
-  });
+StartWeights::StartWeights(comm::World& world, const config::RunConfig& config,
+                           const std::vector<io::TensorBox>& boxes)
+    : config_(config), source_(open_source(world, config.start_from, boxes)) {
   world.agree([&] {
     adapters_.emplace(config, dynamic_cast<const io::CheckpointReader*>(source_.get()));
   });
@@ -107,7 +124,7 @@ void check_start(comm::World& world, const config::RunConfig& config) {
   if (from.reader) {
     boxes_of_checkpoint(world, config, *from.reader, std::move(boxes));
   } else if (!config.start_from.empty()) {
-    const StartWeights start(world, config);
+    const StartWeights start(world, config, boxes);
     world.agree([&] {
       for (const io::TensorBox& box : boxes) start.read(without_rows(box));
     });

@@ -24,9 +24,12 @@ std::vector<io::TensorBox> boxes_of_checkpoint(comm::World& world,
 // The weights of model.from, and adapters beside them.
 class StartWeights {
  public:
-  // Collective over the world: ranks share the comparing of digests. Throws as
-  // convert::open_tensors() and StartAdapters do. The configuration outlives this.
-  StartWeights(comm::World& world, const config::RunConfig& config);
+  // `boxes`: of the run's state, which read() may be asked for. Collective over the
+  // world: ranks share the comparing of digests, and of a checkpoint rank 0 alone reads
+  // which bytes lie where. Throws as convert::open_tensors() and StartAdapters do. The
+  // configuration outlives this.
+  StartWeights(comm::World& world, const config::RunConfig& config,
+               const std::vector<io::TensorBox>& boxes);
 
   // Fills a box of the model; others are left alone. Throws Error(bad_content) where its
   // tensor is absent or has another shape.

@@ -38,6 +38,11 @@ void check_scales(const convert::AdapterFolder& folder, const nn::AdapterConfig&
   }
 }
 
+// The weight whose rows' lengths are in a box.
+std::string weight_of(const io::TensorBox& box) {
+  return box.path.substr(0, box.path.size() - nn::magnitude_suffix.size()) + ".weight";
+}
+
 }  // namespace
 
 StartAdapters::StartAdapters(const config::RunConfig& config,
@@ -57,13 +62,27 @@ StartAdapters::StartAdapters(const config::RunConfig& config,
   check_scales(*folder_, adapter);
 }
 
+std::optional<io::TensorBox> StartAdapters::rows_of(
+    const io::TensorBox& box, const io::CheckpointReader& checkpoint) {
+  if (!box.path.ends_with(nn::magnitude_suffix)) return {};
+  const std::string weight = weight_of(box);
+  for (const io::TensorEntry& entry : checkpoint.tensors()) {
+    if (entry.path != weight || entry.shape.rank() != 2) continue;
+    io::TensorBox rows;
+    rows.path = weight;
+    rows.whole = entry.shape;
+    rows.begin = {box.begin[0], 0};
+    rows.data = TensorView(nullptr, entry.dtype, {box.data.dim(0), entry.shape[1]});
+    return rows;
+  }
+  return {};
+}
+
 // Some rows at a time, in the type that the weights are kept in.
 void StartAdapters::read_lengths(const io::TensorBox& box,
                                  const io::TensorSource& base) const {
   constexpr std::int64_t at_once = 1 << 20;  // elements
-  const std::string module =
-      box.path.substr(0, box.path.size() - nn::magnitude_suffix.size());
-  const std::string weight = module + ".weight";
+  const std::string weight = weight_of(box);
   const auto tensors = model::whole_tensors(config_.model);
   const auto found = std::find_if(
       tensors.begin(), tensors.end(),

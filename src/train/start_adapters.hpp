@@ -22,6 +22,9 @@ class StartAdapters {
   // from adapter.from, or is a new adapter's. That stays as it is, but for DoRA's
   // numbers, which are the lengths of rows of `base`, the model as it is kept.
   bool read(const io::TensorBox& box, const io::TensorSource& base) const;
+  // What read() of a box may read of a checkpoint besides: the rows of a weight.
+  static std::optional<io::TensorBox> rows_of(const io::TensorBox& box,
+                                              const io::CheckpointReader& checkpoint);
 
  private:
   void read_lengths(const io::TensorBox& box, const io::TensorSource& base) const;

@@ -7,6 +7,7 @@
 # model of experts on a mesh of five axes: seven steps without a disturbance, then the same
 # with a rank that is killed in step 7, behind the checkpoint of step 5, and once more to the
 # end. Losses of both must agree in every digit. Prints a row for each; fails if one differs.
+# The data of the second are files of this tree, which must stay as they are meanwhile.
 set -uo pipefail
 program=$(realpath "${1:?usage: $0 PROGRAM [RANKS...]}")
 shift

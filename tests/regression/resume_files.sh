@@ -86,4 +86,9 @@ noted over "$work/saves/checkpoints" 2 run.steps=6 checkpoint.every=1 checkpoint
   run.directory="$work/saves" "${sharded[@]}"
 check "one rank has read manifests" \
   test "$(grep -l '/step-.*manifest' "$work"/calls-over.* | wc -l)" = 1
+
+# Nor does more than one read the index of the checkpoint that a run starts from.
+noted from "$work/saves/checkpoints" 2 run.steps=1 run.directory="$work/from" model.from="$work/saves" \
+  "${sharded[@]}"
+check "one rank has read the start" test "$(grep -l 'index\.bin' "$work"/calls-from.* | wc -l)" = 1
 finish
