@@ -73,9 +73,12 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
     if (deck.config.metrics.validate_every > 0) data::open_source(deck.config.validation);
     train::TextSamples prompts(deck.config);
   });
-  train::check_start(world, deck.config);
   const config::RunSettings& run = deck.config.run;
+  world.agree([&] {
+    if (!arguments.has("--ranks")) launch::require_built_for(run.device);
+  });
   const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
+  train::check_start(world, deck.config, on);
   const plan::PlannedDevice planned{on.device, on.transport, nullptr, on.gpu_bytes};
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
   log::line(wrapped(plan::describe(deck.config, plans), terminal::prose_columns(), 10));

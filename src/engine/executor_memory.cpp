@@ -148,7 +148,9 @@ std::unique_ptr<OffloadedBlocks> Executor::offloaded_blocks(int c) {
 }
 
 void Executor::prepare_graphs(bool for_gpu) {
-  require(for_gpu, "run.cuda_graphs = true, but this engine does not compute on a GPU");
+  require(for_gpu, Status::resources,
+          "run.cuda_graphs = true, but this program has no GPU to compute or plan for: "
+          "use one that was built with CUDA, or write run.cuda_graphs = false");
   scale_ = Buffer(device_, DType::f64, {1}, MemoryClass::workspace, "scale of the loss");
   for (const schedule::Action& action : schedule_)
     if (action.kind == schedule::ActionKind::backward) last_backward_ = action.microbatch;

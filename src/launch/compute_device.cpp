@@ -20,10 +20,7 @@ bool wants_gpus(comm::World& world, config::DeviceChoice wanted,
       !gpus.empty() && (wanted == DeviceChoice::cuda || !gpus.front().emulated);
   if (wanted == DeviceChoice::automatic) return world.max(here ? 0 : 1) == 0;
   world.agree([&] {
-    require(
-        has_cuda, Status::resources,
-        "run.device = \"cuda\", but this program was built without CUDA: build it with "
-        "-DTRIREME_CUDA=ON, or write run.device = \"cpu\"");
+    require_built_for(wanted);
     require(here, Status::resources,
             "run.device = \"cuda\", but rank {} on host {} sees no GPU: ask the batch "
             "system for GPUs (Slurm: --gpus-per-node=N), or write run.device = \"cpu\"",
@@ -33,6 +30,12 @@ bool wants_gpus(comm::World& world, config::DeviceChoice wanted,
 }
 
 }  // namespace
+
+void require_built_for(DeviceChoice wanted) {
+  require(has_cuda || wanted != DeviceChoice::cuda, Status::resources,
+          "run.device = \"cuda\", but this program was built without CUDA: build it with "
+          "-DTRIREME_CUDA=ON, or write run.device = \"cpu\"");
+}
 
 std::string ComputeDevice::describe() const {
   if (!device.is_cuda()) return "CPU";

@@ -22,6 +22,9 @@ struct ComputeDevice {
   std::string describe() const;
 };
 
+// Throws Error(resources) for GPUs in a program that has no CUDA.
+void require_built_for(config::DeviceChoice wanted);
+
 // wanted: automatic takes GPUs if every rank's node has one, else the CPU; an emulated
 // GPU is taken only if it is asked for by cuda. backend: comm.backend. Collective over
 // the world. Throws Error(resources), on every rank, when what is wanted cannot be had.

@@ -40,13 +40,15 @@ void check_weights(const io::CheckpointReader& reader,
 // Of the ranks of the mesh that this one stands for, on the device without memory.
 std::vector<io::TensorBox> meta_boxes(const comm::World& world,
                                       const config::RunConfig& config,
+                                      const launch::ComputeDevice& on,
                                       const io::CheckpointReader* from) {
   const comm::MeshShape& shape = config.parallel.mesh;
   const bool all = world.size() == shape.size();
   const int stride = all ? 1 : shape.size() / shape.pipeline;
   std::vector<io::TensorBox> boxes;
   for (int i = world.rank(); i * stride < shape.size(); i += world.size()) {
-    comm::Mesh mesh = comm::Mesh::meta(shape, i * stride, config.parallel.folding);
+    comm::Mesh mesh = comm::Mesh::meta(shape, i * stride, config.parallel.folding,
+                                       on.device, on.transport);
     engine::Engine engine(config, mesh, Device::meta());
     if (from != nullptr) check_no_numbers(*from, engine.base());
     for (io::TensorBox& box : engine::checkpoint_boxes(engine, mesh))
@@ -116,14 +118,16 @@ void StartWeights::read(const io::TensorBox& box) const {
     source_->read(box.path, box.whole, box.begin, box.data);
 }
 
-void check_start(comm::World& world, const config::RunConfig& config) {
+void check_start(comm::World& world, const config::RunConfig& config,
+                 const launch::ComputeDevice& on) {
   const ChosenCheckpoint from = chosen_checkpoint(world, config, false);
+  if (!from.reader && config.start_from.empty()) return;
   if (from.reader) identify_base(world, config, from.reader.get());
   std::vector<io::TensorBox> boxes;
-  world.agree([&] { boxes = meta_boxes(world, config, from.reader.get()); });
+  world.agree([&] { boxes = meta_boxes(world, config, on, from.reader.get()); });
   if (from.reader) {
     boxes_of_checkpoint(world, config, *from.reader, std::move(boxes));
-  } else if (!config.start_from.empty()) {
+  } else {
     const StartWeights start(world, config, boxes);
     world.agree([&] {
       for (const io::TensorBox& box : boxes) start.read(without_rows(box));

@@ -9,6 +9,7 @@
 #include "comm/world.hpp"
 #include "config/run_config.hpp"
 #include "io/checkpoint.hpp"
+#include "launch/compute_device.hpp"
 #include "train/start_adapters.hpp"
 
 namespace trireme::train {
@@ -45,6 +46,7 @@ class StartWeights {
 // written. The ranks of the world stand for those of the mesh where there are as many;
 // else the first rank of each stage of the pipeline is looked at. Collective. Copies in
 // the memory of nodes (checkpoint.partner) are not looked for. Throws as the start does.
-void check_start(comm::World& world, const config::RunConfig& config);
+void check_start(comm::World& world, const config::RunConfig& config,
+                 const launch::ComputeDevice& on);
 
 }  // namespace trireme::train

@@ -389,6 +389,10 @@ both other_rank 65 'has the shape [4, 64], but [8, 64] is wanted' run.directory=
   model.from=adapted adapter.rank=8
 both adapter_in_start 65 'model.from = "adapted" has adapters, and this run has none' \
   run.directory=new model.from=adapted
+if "$TRIREME" --version | grep -q '^CUDA: not built in'; then
+  both no_cuda 78 'built without CUDA' run.directory=new run.device=cuda
+  rule no_graphs 78 1 'run.cuda_graphs = true|built with CUDA' "${graphs[@]}"
+fi
 # On more ranks than there are here, and of the later stages of a pipeline.
 rule stage_of_another 65 2 "has no 'model/model.layers.2." run.directory=full model.layers=3 \
   parallel.pipeline=2
