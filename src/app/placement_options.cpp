@@ -44,7 +44,8 @@ void parse_device_map(const std::string& word, PlacementRequest& request) {
       request.strategy = one.strategy;
       return;
     }
-  const bool there = std::filesystem::exists(word);
+  std::error_code ignored;
+  const bool there = std::filesystem::exists(word, ignored);
   const bool names_file =
       there || word.find('/') != std::string::npos || word.ends_with(".json");
   require(names_file, Status::command_line,
