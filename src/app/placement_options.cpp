@@ -46,9 +46,8 @@ void parse_device_map(const std::string& word, PlacementRequest& request) {
     }
   std::error_code ignored;
   const bool there = std::filesystem::exists(word, ignored);
-  const bool names_file =
-      there || word.find('/') != std::string::npos || word.ends_with(".json");
-  require(names_file, Status::command_line,
+  require(there || word.find('/') != std::string::npos || word.ends_with(".json"),
+          Status::command_line,
           "--device-map '{}' is none of auto, balanced, balanced_low_0 and sequential, "
           "and no file",
           word);
