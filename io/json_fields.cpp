@@ -3,6 +3,7 @@
 #include "io/json_fields.hpp"
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace trireme::io {
 namespace {
@@ -48,6 +49,27 @@ std::string why_no_json(std::string_view text, int depth) {
     ++at;
   }
   return open == 0 ? "" : "it ends too early";
+}
+
+std::string why_not_parsed(const Json::exception& error, std::string_view text) {
+  // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+  std::string what = valid_utf8(error.what());  // it shows bytes of the text
+  if (const auto begin = what.find("] "); begin != what.npos) what.erase(0, begin + 2);
+  // Of a line of a file the place is known: it is not the first one.
+  constexpr std::string_view line = "line 1, ";
+  const auto at = what.find(line);
+  if (at != what.npos && text.find('\n') == text.npos) what.erase(at, line.size());
+  return one_line(what);
+}
+
+Json parse_json(std::string_view text, int depth, std::string_view source) {
+  const std::string wrong = why_no_json(text, depth);
+  require(wrong.empty(), Status::bad_content, "{}: is no JSON: {}", source, wrong);
+  try {
+    return Json::parse(text);
+  } catch (const Json::exception& error) {
+    fail(Status::bad_content, "{}: is no JSON: {}", source, why_not_parsed(error, text));
+  }
 }
 
 bool JsonField::has(const char* key) const {

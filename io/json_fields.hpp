@@ -16,6 +16,11 @@ using Json = nlohmann::ordered_json;
 // "" for JSON text of objects and lists that are at most `depth` deep, or what is wrong
 // with it, and at which byte. Takes no memory, so that hostile text takes none either.
 std::string why_no_json(std::string_view text, int depth);
+// What the parser says against `text`, in one line of UTF-8; of a text of one line
+// without the number of that.
+std::string why_not_parsed(const Json::exception& error, std::string_view text);
+// The value of such text, which is taken from `source`, or Error(bad_content).
+Json parse_json(std::string_view text, int depth, std::string_view source);
 
 // A value in JSON text, and its place there, such as "tensors[12].shape". The text
 // outlives it. Every call throws Error(bad_content) naming source, place and what was

@@ -90,9 +90,7 @@ class Conversation {
   }
   // Throws Error(bad_content), and leaves the conversation as it was.
   void load(const std::string& text, const std::string& source) {
-    const std::string wrong = io::why_no_json(text, 32);
-    require(wrong.empty(), Status::bad_content, "{}: {}", source, wrong);
-    const io::Json json = io::Json::parse(text);
+    const io::Json json = io::parse_json(text, 32, source);
     const io::JsonField list = io::JsonField(json, source).at("messages");
     for (std::size_t i = 0; i < list.size(); ++i) {
       static_cast<void>(list.at(i).at("role").text());
@@ -109,7 +107,8 @@ class Conversation {
 };
 
 std::string read_text(const std::string& path) {
-  require(std::filesystem::exists(path), Status::missing_input,
+  std::error_code ignored;
+  require(std::filesystem::exists(path, ignored), Status::missing_input,
           "{}: there is no such file", path);
   const Directory folder = Directory::to_read(parent_of(path));
   return io::PlainFile(folder, last_name_of(path), io::Links::followed).text(64 << 20);

@@ -155,7 +155,8 @@ int generate_batch(comm::World& world, const Arguments& arguments,
                       out = arguments.text("-o", "");
     require(!out.empty(), Status::command_line,
             "--prompts needs -o OUT.jsonl for what comes of them");
-    require(std::filesystem::exists(file), Status::missing_input,
+    std::error_code ignored;
+    require(std::filesystem::exists(file, ignored), Status::missing_input,
             "--prompts {}: there is no such file", file);
     shape = inference_mesh(world, arguments, config.model);
     options = batch_options(arguments, config.precision.compute);

@@ -26,9 +26,7 @@ io::Json read_settings(const std::string& path, std::string& source) {
   source = folder.path_of(file_name);
   const std::string text =
       io::PlainFile(folder, file_name, io::Links::followed).text(1 << 20);
-  const std::string wrong = io::why_no_json(text, 32);
-  require(wrong.empty(), Status::bad_content, "{}: {}", source, wrong);
-  return io::Json::parse(text);
+  return io::parse_json(text, 32, source);
 }
 
 class Settings {

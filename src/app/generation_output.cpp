@@ -21,7 +21,7 @@ constexpr auto replace = nlohmann::ordered_json::error_handler_t::replace;
 // A line of a file of texts, or nothing where it is none.
 io::Json parse_line(const std::string& line) {
   if (!io::why_no_json(line, 64).empty()) return {};
-  io::Json json = io::Json::parse(line);
+  io::Json json = io::Json::parse(line, nullptr, false);
   return json.is_object() ? json : io::Json();
 }
 

@@ -44,10 +44,10 @@ void parse_device_map(const std::string& word, PlacementRequest& request) {
       request.strategy = one.strategy;
       return;
     }
-  const bool there = std::filesystem::exists(word);
-  const bool names_file =
-      there || word.find('/') != std::string::npos || word.ends_with(".json");
-  require(names_file, Status::command_line,
+  std::error_code ignored;
+  const bool there = std::filesystem::exists(word, ignored);
+  require(there || word.find('/') != std::string::npos || word.ends_with(".json"),
+          Status::command_line,
           "--device-map '{}' is none of auto, balanced, balanced_low_0 and sequential, "
           "and no file",
           word);

@@ -18,6 +18,9 @@ constexpr std::array fields = {
     "top_p",  "min_p",         "typical_p",   "repetition_penalty",
     "seed",   "stop",          "stop_tokens", "logprobs"};
 
+// Some editors begin a file of UTF-8 with it.
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+
 // What one line asks for.
 class PromptLine {
  public:
@@ -203,16 +206,13 @@ PromptFile read_prompts(const std::string& path, const GenerationDefaults& defau
   std::size_t number = 0, prompts = 0;
   while (auto line = lines.next()) {
     ++number;
-    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
     if (number == 1 && line->starts_with(byte_order_mark))
       line->erase(0, byte_order_mark.size());
     const std::string source = format("{}: line {}", path, number);
     require(line->size() < io::LineReader::most_line_bytes, Status::bad_content,
             "{}: is longer than {} bytes", source, io::LineReader::most_line_bytes);
     if (line->find_first_not_of(" \t\r") == std::string::npos) continue;
-    const std::string wrong = io::why_no_json(*line, 64);
-    require(wrong.empty(), Status::bad_content, "{}: {}", source, wrong);
-    const io::Json json = io::Json::parse(*line);
+    const io::Json json = io::parse_json(*line, 64, source);
     const PromptLine read(json, source);
     infer::Generation one = generation_of(read, defaults, model, text, chat);
     const std::int64_t count = read.integer("samples", samples, 1, 10000);

@@ -33,12 +33,13 @@ void Rules::run_rules() {
   rule(
       {key::run.name, key::run.directory},
       [&] {
-        return !name.empty() &&
-               (!deck_[key::run.directory].empty() ||
-                (name.find('/') == std::string::npos && name != "." && name != ".."));
+        return !deck_[key::run.directory].empty() ||
+               (name.find('/') == std::string::npos && name != "." && name != "..");
       },
       key::run.name, " cannot name a folder under runs/, where ", key::run.directory,
       " puts the run: write a name without '/', or give run.directory");
+  rule({key::run.name}, !name.empty(), key::run.name,
+       " is no name for logs and plots: write run.name = \"run\"");
   rule({key::comm.backend, key::run.device},
        config_.run.backend != comm::Backend::nccl ||
            config_.run.device != DeviceChoice::cpu,

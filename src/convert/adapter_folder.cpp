@@ -24,9 +24,7 @@ constexpr double most = 1e6;
 
 io::Json parse_config(const std::string& path) {
   const std::string text = io::read_text(path, most_config_bytes);
-  const std::string wrong = io::why_no_json(text, config_depth);
-  require(wrong.empty(), Status::bad_content, "{}: is no JSON: {}", path, wrong);
-  io::Json json = io::Json::parse(text);
+  io::Json json = io::parse_json(text, config_depth, path);
   require(json.is_object(), Status::bad_content, "{}: must be an object", path);
   return json;
 }

@@ -41,10 +41,8 @@ State read_state(io::SafetensorsFolder& files, const Stored& stored, FourBitType
   const Buffer text = read_elements(files, stored, DType::u8, 0, bytes);
   const std::string_view json(static_cast<const char*>(text.view().raw()),
                               static_cast<std::size_t>(bytes));
-  const std::string why = io::why_no_json(json, 3);
-  require(why.empty(), Status::bad_content, "'{}': {}", stored.entry.name, why);
-  const io::Json parsed = io::Json::parse(json);
   const std::string source = format("'{}'", stored.entry.name);
+  const io::Json parsed = io::parse_json(json, 3, source);
   const io::JsonField state(parsed, source);
   State out{type};
   const io::JsonField kind = state.at("quant_type");

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/json_fields.hpp"
 
 namespace trireme::text {
 
@@ -13,15 +14,8 @@ Json parse_json(std::string_view text, const std::string& source) {
   try {
     return Json::parse(text);
   } catch (const Json::exception& error) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
-    std::string what = error.what();
-    const auto begin = what.find("] ");
-    if (begin != what.npos) what.erase(0, begin + 2);
-    // Of a line of a file the place is known: it is not the first one.
-    constexpr std::string_view line = "line 1, ";
-    const auto at = what.find(line);
-    if (at != what.npos && text.find('\n') == text.npos) what.erase(at, line.size());
-    fail(Status::bad_content, "{}: is no JSON: {}", source, one_line(what));
+    fail(Status::bad_content, "{}: is no JSON: {}", source,
+         io::why_not_parsed(error, text));
   }
 }
 

@@ -88,6 +88,9 @@ batch mixed.jsonl 1 --chunk 7
 check "a partial file of other settings" expect 65 'line 1 was made of other prompts'
 check "which stays" cmp <(lines) "$work/mixed.jsonl.partial"
 check "the output stays" cmp "$work/kept" "$work/all.jsonl"
+printf '\xef\xbb\xbf' | cat - "$work/prompts.jsonl" >"$work/marked.jsonl"
+run 1 generate "$model" --prompts "$work/marked.jsonl" -o "$work/of_marked.jsonl" --temperature 0 --tokens 25
+check "a byte order mark is no part of the first line" cmp "$work/of_marked.jsonl" "$work/all.jsonl"
 # bad STATUS WORDS LINE: a file with a good line and this one.
 bad() {
   { head -1 "$work/prompts.jsonl"; echo "$3"; } >"$work/bad.jsonl"
@@ -96,6 +99,8 @@ bad() {
   check "writes nothing" test ! -e "$work/none.jsonl"
 }
 bad 65 'ends too early' '{"prompt": "a"'
+bad 65 'is no JSON: .*column 16' '{"prompt": "a",}'
+bad 65 "number overflow parsing '1e400'" '{"prompt": "a", "temperature": 1e400}'
 bad 65 'an object is expected' '[1, 2]'
 bad 65 "'promt' is no field" '{"promt": "a"}'
 bad 65 'one of prompt, prompt_tokens and messages' '{"tokens": 3}'
@@ -113,6 +118,9 @@ bad 65 'no chat template' '{"messages": [{"role": "user", "content": "a"}]}'
 bad 65 'leaves no room' "{\"prompt\": \"$(printf 'a%.0s' $(seq 96))\"}"
 run 1 generate "$model" --prompts "$work/missing" -o "$work/none.jsonl"
 check "no such file" expect 66 'there is no such file'
+ln -s loop "$work/loop"
+run 1 generate "$model" --prompts "$work/loop" -o "$work/none.jsonl"
+check "a link to itself" expect 66 'there is no such file'
 : >"$work/empty.jsonl"
 run 1 generate "$model" --prompts "$work/empty.jsonl" -o "$work/none.jsonl"
 check "no prompts" expect 65 'has no prompts'

@@ -47,6 +47,8 @@ map '{"": "cpu", "model.layers.9": "disk"}' 'no part of the model'
 map '{"": "cpu", "model.layers.0.mlp": "disk"}' 'block 0 lies together'
 refused 64 'none of auto' --device-map blanced
 refused 66 'no such file' --device-map "$work/none.json"
+ln -s loop.json "$work/loop.json"
+refused 66 'no such file' --device-map "$work/loop.json"
 refused 64 'a list such as' --max-memory lots
 refused 64 'a size such as' --max-memory cpu=lots
 refused 64 'twice' --max-memory cpu=1,cpu=2

@@ -59,8 +59,8 @@ class Folder {
 };
 
 ChosenCheckpoint newest(const std::string& directory, const FindElsewhere& find = {}) {
-  return newest_whole_checkpoint(world(), directory, checkpoint_steps(world(), directory),
-                                 find);
+  return newest_whole_checkpoint(world(), directory,
+                                 checkpoint_steps(world(), directory, true), find);
 }
 
 TEST(CheckpointChoice, TheNewestWholeOne) {
@@ -139,10 +139,10 @@ TEST(CheckpointChoice, DamageDoesNotHideWhatIsElsewhere) {
 TEST(CheckpointChoice, LatestIsMadeToPointAtTheNewestWithAllItsFiles) {
   const Folder folder;
   io::point_latest(folder.path(), io::step_name(1));
-  mend_latest(world(), folder.path(), checkpoint_steps(world(), folder.path()));
+  mend_latest(world(), folder.path(), checkpoint_steps(world(), folder.path(), true));
   EXPECT_EQ(folder.latest(), io::step_name(2));
   fs::remove(folder.shard(2));
-  mend_latest(world(), folder.path(), checkpoint_steps(world(), folder.path()));
+  mend_latest(world(), folder.path(), checkpoint_steps(world(), folder.path(), true));
   EXPECT_EQ(folder.latest(), io::step_name(1));
 }
 

@@ -457,7 +457,7 @@ const std::vector<Case> cases = {
      {"adapter.quantize = \"stored\"", "which multiplies in FP8"}},
     // run, checkpoint, debug
     {{"run.name=a/b"}, 1, {"run.name = \"a/b\"", "run.directory = \"\"", "write"}},
-    {{"run.name=\"\""}, 1, {"run.name = \"\"", "run.directory"}},
+    {{"run.name=\"\"", "run.directory=a"}, 1, {"run.name = \"\"", "no name for logs"}},
     {{"checkpoint.resume=\"\""}, 1, {"checkpoint.resume = \"\"", "never"}},
     {{"checkpoint.partner_directory=/tmp"},
      1,
