@@ -28,9 +28,9 @@
 namespace trireme::bench {
 namespace {
 
-using kernels::Accumulate;
-using kernels::Transpose;
+using kernels::Accumulate, kernels::Transpose;
 using Library = kernels::AttentionLibrary;
+constexpr auto added = Accumulate::yes;
 
 // T tokens, C of them in a chunk of the loss, D model, F hidden, H heads of width K, V
 // vocabulary; n parameters of the optimizer's sweep.
@@ -155,8 +155,7 @@ void KernelBench::product(const std::string& name, std::int64_t T, std::int64_t 
       [&]() -> Call {
         return
             [x = normal({T, K}), dw = wide({N, K}), dy = normal({T, N})](Stream& stream) {
-              kernels::gemm(stream, dw, dy, Transpose::yes, x, Transpose::no,
-                            Accumulate::yes);
+              kernels::gemm(stream, dw, dy, Transpose::yes, x, Transpose::no, added);
             };
       },
       bytes);
@@ -198,7 +197,7 @@ void KernelBench::head(const Model& m) {
       kernels::gemm(stream, h, x, Transpose::no, w, Transpose::no);
     });
     add("gemm head, weight gradient", [](Stream& stream, View x, View, View h, View dw) {
-      kernels::gemm(stream, dw, x, Transpose::yes, h, Transpose::no, Accumulate::yes);
+      kernels::gemm(stream, dw, x, Transpose::yes, h, Transpose::no, added);
     });
   }
 }
@@ -238,15 +237,13 @@ void KernelBench::epilogues(const Model& m) {
     };
   });
   table.add("gemm up, weight and bias gradient" + shape, {0, flops}, [&]() -> Call {
-    return [du = normal({T, F}), x = normal({T, D}), dw = wide({F, D}),
-            db = wide({F})](Stream& stream) {
-      kernels::gemm_column_sums(stream, dw, db, du, x, Accumulate::yes);
-    };
+    return [du = normal({T, F}), x = normal({T, D}), dw = wide({F, D}), db = wide({F})](
+               auto& on) { kernels::gemm_column_sums(on, dw, db, du, x, added); };
   });
   table.add("gemm up, weight, then bias gradient" + shape, {0, flops}, [&]() -> Call {
     return [du = normal({T, F}), x = normal({T, D}), dw = wide({F, D}),
             db = wide({F})](Stream& stream) {
-      kernels::gemm(stream, dw, du, Transpose::yes, x, Transpose::no, Accumulate::yes);
+      kernels::gemm(stream, dw, du, Transpose::yes, x, Transpose::no, added);
       kernels::add_column_sums(stream, du, db);
     };
   });
