@@ -95,9 +95,9 @@ TEST(HelpText, PagesHaveEveryOptionAndNoOther) {
 std::string help_on(const std::string& topic) { return text_of_help(Arguments({topic})); }
 
 TEST(HelpText, ExplainsASectionOrAKey) {
-  const std::string key = help_on("optimizer.learning_rate");
-  EXPECT_TRUE(key.starts_with("[optimizer]\n  learning_rate ")) << key;
-  EXPECT_EQ(help_on("learning_rate"), key);
+  const std::string key = help_on("optimizer.weight_decay");
+  EXPECT_TRUE(key.starts_with("[optimizer]\n  weight_decay ")) << key;
+  EXPECT_EQ(help_on("weight_decay"), key);
   const std::string section = help_on("optimizer");
   EXPECT_NE(section.find("  weight_decay "), std::string::npos);
   EXPECT_NE(section.find("\n[optimizer.schedule]\n"), std::string::npos);
