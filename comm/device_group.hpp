@@ -23,6 +23,7 @@ class DeviceGroup final : public Group {
 
   bool send_through_host(bool wanted) override;
   void progress() override { host_->progress(); }
+  void bound_staging(std::int64_t most) override { host_->bound_staging(most); }
   std::size_t staging_bytes() const override;
 
  private:

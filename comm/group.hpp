@@ -146,6 +146,10 @@ class Group {
   // pieces of long local work.
   virtual void progress() = 0;
 
+  // So many bytes of staging memory at most, 0: any number. A collective of tensors on
+  // the host that would need more waits for the oldest one in flight, as all ranks do
+  // that start collectives in one order. See StagingPool::bound().
+  virtual void bound_staging(std::int64_t most) = 0;
   // Bytes of staging memory (MemoryClass::communication) that this group holds, or would
   // hold on meta. Grows on first use of a larger message, then stays.
   virtual std::size_t staging_bytes() const = 0;

@@ -24,19 +24,21 @@ class MetaGroup final : public Group {
         pinned_(Device::meta(), std::string(this->name())) {}
 
   void progress() override {}
+  void bound_staging(std::int64_t most) override { staging_.bound(most); }
   std::size_t staging_bytes() const override {
     return staging_.bytes() + pinned_.bytes();
   }
 
  private:
   // Holds its staging block until it is waited on, as on a real transport.
-  class Operation final : public Handle::Operation {
+  class Operation final : public Handle::Operation, private StagingPool::Holder {
    public:
     explicit Operation(MetaGroup& group) : group_(group) {}
-    void start(int block, int pinned) {
+    void start(int block, int pinned, Way way) {
       block_ = block;
       pinned_ = pinned;
       metered_ = false;
+      if (way == Way::host) group_.staging_.hold(block, *this);
     }
     // A plan that keeps time: the message is on its way.
     void fly(Collective kind, const MessageFlight& flight) {
@@ -46,16 +48,20 @@ class MetaGroup final : public Group {
     }
     bool progress() override { return true; }
     void wait() override {
-      WorkMeter* const meter = work_meter();
-      if (metered_ && meter != nullptr)
-        group_.add_exposed(kind_, meter->wait_for(flight_));
-      group_.staging_.release(block_);
+      let_go();
       group_.pinned_.release(pinned_);
       group_.free_.push_back(this);
     }
     void abandon() noexcept override { wait(); }
 
    private:
+    void let_go() override {
+      WorkMeter* const meter = work_meter();
+      if (std::exchange(metered_, false) && meter != nullptr)
+        group_.add_exposed(kind_, meter->wait_for(flight_));
+      group_.staging_.release(std::exchange(block_, StagingPool::none));
+    }
+
     MetaGroup& group_;
     int block_ = StagingPool::none, pinned_ = StagingPool::none;
     bool metered_ = false;
@@ -82,7 +88,7 @@ class MetaGroup final : public Group {
     trace().end(call.trace);
     const Way way = from.device() == planned_host ? Way::host : way_;
     operation->start(staging_.acquire(way == Way::direct ? 0 : call.plan.staging_bytes()),
-                     pinned_.acquire(way == Way::pinned ? pinned_bytes(call) : 0));
+                     pinned_.acquire(way == Way::pinned ? pinned_bytes(call) : 0), way);
     if (WorkMeter* meter = work_meter())
       operation->fly(
           call.kind,

@@ -14,23 +14,46 @@ int StagingPool::acquire(std::int64_t bytes) {
   if (bytes == 0) return none;
   constexpr std::size_t page = 4096;
   const std::size_t size = std::bit_ceil(std::max(static_cast<std::size_t>(bytes), page));
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    if (blocks_[i].taken || blocks_[i].buffer.bytes() != size) continue;
-    blocks_[i].taken = true;
-    return static_cast<int>(i);
+  while (true) {
+    int block = smallest_free(size);
+    const bool fits = block != none && block_bytes(block) == size;
+    const bool may_make = most_ == 0 || bytes_ + size <= most_;
+    if (!fits && (may_make || (block == none && held_.empty()))) block = make(size);
+    if (block != none) {
+      blocks_[static_cast<std::size_t>(block)].taken = true;
+      return block;
+    }
+    held_.front().by->let_go();
   }
+}
+
+int StagingPool::smallest_free(std::size_t size) const {
+  int best = none;
+  for (int i = 0; i < static_cast<int>(blocks_.size()); ++i) {
+    if (blocks_[static_cast<std::size_t>(i)].taken || block_bytes(i) < size) continue;
+    if (best == none || block_bytes(i) < block_bytes(best)) best = i;
+  }
+  return best;
+}
+
+int StagingPool::make(std::size_t size) {
   const Shape shape{static_cast<std::int64_t>(size)};
   constexpr MemoryClass use = MemoryClass::communication;
   blocks_.push_back({memory_ == Memory::pinned
                          ? Buffer::pinned(DType::u8, shape, use, label_)
-                         : Buffer(device_, DType::u8, shape, use, label_),
-                     true});
+                         : Buffer(device_, DType::u8, shape, use, label_)});
   bytes_ += size;
   return static_cast<int>(blocks_.size()) - 1;
 }
 
+void StagingPool::hold(int block, Holder& holder) {
+  if (block != none) held_.push_back({block, &holder});
+}
+
 void StagingPool::release(int block) {
-  if (block != none) blocks_[static_cast<std::size_t>(block)].taken = false;
+  if (block == none) return;
+  blocks_[static_cast<std::size_t>(block)].taken = false;
+  std::erase_if(held_, [&](const Held& held) { return held.block == block; });
 }
 
 std::byte* StagingPool::data(int block) const {

@@ -17,10 +17,27 @@ class StagingPool {
   static constexpr int none = -1;
   enum class Memory : bool { plain, pinned };  // pinned: on the host, for devices
 
+  // A collective in flight that holds a block, and can be brought to its end.
+  class Holder {
+   public:
+    // Waits for the collective, and releases the block.
+    virtual void let_go() = 0;
+
+   protected:
+    ~Holder() = default;
+  };
+
   StagingPool(Device device, std::string label, Memory memory = Memory::plain);
 
+  // From now on no block is made that makes them more than `most` bytes together (0: any
+  // number) while a holder can let go of one, the one that took it first before others.
+  // So there may be more by one block alone that is larger than all, and by those without
+  // a holder.
+  void bound(std::int64_t most) { most_ = static_cast<std::size_t>(most); }
   // A free block of at least `bytes`; `none` for 0 bytes.
   int acquire(std::int64_t bytes);
+  // The block's collective is under way: it may be asked to let go.
+  void hold(int block, Holder& holder);
   void release(int block);
   // First byte of a block.
   std::byte* data(int block) const;
@@ -31,12 +48,24 @@ class StagingPool {
     Buffer buffer;
     bool taken = false;
   };
+  struct Held {
+    int block = none;
+    Holder* by = nullptr;
+  };
+
+  std::size_t block_bytes(int block) const {
+    return blocks_[static_cast<std::size_t>(block)].buffer.bytes();
+  }
+  // The smallest free block of at least so many bytes, or none.
+  int smallest_free(std::size_t size) const;
+  int make(std::size_t size);
 
   Device device_;
   std::string label_;
   Memory memory_;
   std::vector<Block> blocks_;
-  std::size_t bytes_ = 0;
+  std::vector<Held> held_;  // those that were taken first come first
+  std::size_t bytes_ = 0, most_ = 0;
 };
 
 }  // namespace trireme::comm

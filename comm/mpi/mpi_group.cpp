@@ -59,6 +59,7 @@ Handle MpiGroup::start(const Call& call, Stream&, const TensorView& from,
           "{} on axis '{}' of tensors of the host cannot be recorded in a graph",
           name_of(call.kind), name());
   MpiOperation& operation = prepare(call, from, to);
+  operation.hold_staging();
   operation.post();
   return Handle(&operation);
 }

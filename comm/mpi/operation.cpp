@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "comm/abort.hpp"
 #include "comm/mpi/mpi_group.hpp"
@@ -123,9 +124,15 @@ void MpiOperation::abandon() noexcept {
   state.abandoned = true;
 }
 
+void MpiOperation::hold_staging() { group_.staging().hold(block_, *this); }
+
+void MpiOperation::let_go() {
+  complete();
+  group_.staging().release(std::exchange(block_, StagingPool::none));
+}
+
 void MpiOperation::release() {
-  group_.staging().release(block_);
-  block_ = StagingPool::none;
+  group_.staging().release(std::exchange(block_, StagingPool::none));
   group_.recycle(this);
 }
 

@@ -24,13 +24,15 @@ struct Awaited;
 //
 // An error in transit ends the job where it is found: memory that messages in flight use
 // must not go away, as it would if an exception passed.
-class MpiOperation final : public Handle::Operation {
+class MpiOperation final : public Handle::Operation, private StagingPool::Holder {
  public:
   explicit MpiOperation(MpiGroup& group) : group_(group) {}
 
   // Takes staging memory. `from`: what is sent; `to`: where the result goes, maybe
   // `from`.
   void prepare(const Group::Call& call, std::byte* from, std::byte* to);
+  // Its staging memory may be asked for while it is in flight: it is complete() then.
+  void hold_staging();
   // Posts the first messages, of what prepare() was told.
   void post();
   // Moves on as far as messages have come; true when complete. For WorldState::progress,
@@ -86,6 +88,7 @@ class MpiOperation final : public Handle::Operation {
   std::string text() const;
   Awaited awaited() const;
   bool awaits_first_from(int world_rank) const;
+  void let_go() override;
   void release();
 
   MpiGroup& group_;

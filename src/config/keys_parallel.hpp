@@ -261,6 +261,16 @@ struct CommKeys : Section {
       "A wait for other ranks that lasts longer ends the job with status 82; 0: "
       "wait for ever.",
       sets<&RunConfig::health, &HealthSettings::timeout_seconds>};
+  Bytes staging_bytes{
+      *this,
+      "staging_bytes",
+      "bytes",
+      "67108864",
+      within(0, 0x1p40),
+      "Memory of each group of ranks that sums between hosts pass through, whatever the "
+      "number of ranks: a sum that would need more waits for the one that began first. "
+      "One alone takes up to 16 MiB; 0: as much as is in flight.",
+      sets<&RunConfig::parallel, &ParallelSettings::staging_bytes>};
   Boolean deterministic{
       *this, "deterministic", "true",
       "Sum in a fixed order, so that a repeated run gives the same bits; false is "

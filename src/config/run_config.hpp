@@ -88,6 +88,8 @@ struct ParallelSettings {
   bool offload_activations = false;
   double offload_activations_fraction = 1;  // of each stage's blocks
   std::int64_t bucket_bytes = 0;            // 0: by transport
+  // Of each group, for collectives of the host; 0: any number.
+  std::int64_t staging_bytes = std::int64_t{64} << 20;
 };
 
 struct RecomputeSettings {

@@ -84,6 +84,8 @@ Engine::Engine(const config::RunConfig& config, comm::Mesh& mesh, Device device)
       expert_loads_(config_.model, mesh, model_, device),
       fp8_scales_(mesh, model_, device),
       parts_(device) {
+  for (comm::Group* group : mesh.groups())
+    group->bound_staging(config.parallel.staging_bytes);
   if (device.is_cuda()) choose_libraries(config.run);
   if (config.precision.compute == DType::f16)
     scaler_.emplace(config.precision.loss_scale);

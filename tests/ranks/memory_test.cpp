@@ -80,6 +80,34 @@ TEST(Memory, LedgerIsAsPlannedInRecipes) {
   }
 }
 
+// Sums of many buckets pass through no more memory than the deck allows: as planned, with
+// the same bits.
+TEST(Memory, StagingIsBounded) {
+  const auto at = [](const plan::Plan& plan) {
+    return plan.memory[static_cast<std::size_t>(MemoryClass::communication)];
+  };
+  for (const char* strategy : {"NO_SHARD", "ZERO1", "FULL_SHARD"}) {
+    SCOPED_TRACE(strategy);
+    const Words words{"parallel.bucket_bytes=1",
+                      format("parallel.sharding_strategy={}", strategy)};
+    const auto with = [&](const char* bytes) {
+      return equality_config("llama", "fp32",
+                             words + Words{format("comm.staging_bytes={}", bytes)});
+    };
+    const auto any = with("0"), little = with("32768");
+    const plan::Plan most = plan::make_plan(any, world().rank()),
+                     least = plan::make_plan(little, world().rank());
+    EXPECT_LT(at(least), at(most));
+    if (strategy == std::string("NO_SHARD")) {
+      EXPECT_GT(at(most), 3 * 32768);
+    }
+    expect_as_planned(little);
+    comm::Mesh mesh = test_mesh(any);
+    const Outcome freely = train_steps(any, mesh, 2);
+    expect_same_bits(train_steps(little, mesh, 2), freely);
+  }
+}
+
 // Copies that take steps by themselves keep two more numbers for each weight.
 TEST(Memory, LedgerIsAsPlannedWithOuterSteps) {
   for (const std::string compute : {"fp32", "bf16"}) {

@@ -34,6 +34,7 @@ class Twin final : public comm::Group {
  public:
   Twin() : Group("tensor", 0, 2) {}
   void progress() override {}
+  void bound_staging(std::int64_t) override {}
   std::size_t staging_bytes() const override { return 0; }
 
   std::vector<Flight> flights;  // by their ends
