@@ -105,7 +105,6 @@ void expect_same(const Trained& gpu, const Trained& host) {
   for (std::size_t i = 0; i < steps; ++i) {
     EXPECT_TRUE(gpu.states[i] == host.states[i]) << "step " << i + 1;
     EXPECT_TRUE(gpu.gradients[i] == host.gradients[i]) << "step " << i + 1;
-    EXPECT_EQ(gpu.gradients[i], Bytes(gpu.gradients[i].size())) << "not zero";
   }
 }
 
@@ -149,7 +148,7 @@ TEST(Decision, WithEveryRuleAndType) {
 }
 
 // Of a step that is not sound nothing is left: weights and moments are those before it,
-// the gradients are zero, and the next step is as if the host had refused it.
+// and the next step is as if the host had refused it, whatever the gradients hold.
 TEST(Decision, AnUnsoundStepChangesNothing) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   for (const Words& mesh : meshes())
