@@ -1,5 +1,4 @@
 // StagingPool: which block serves whom, and who lets go where there may be no more.
-// more.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/staging.hpp"
 
