@@ -2,8 +2,8 @@
 # Training steps of GPT-2 124M on CPUs, PyTorch's and ours in turn, and their ratio.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Usage: tests/bench/peers.sh PROGRAM PYTHON [ROUNDS [TYPES]]
-#   4 sequences of 256 tokens, all cores, TYPES "bf16 fp32"; the median step of each run. PyTorch
+# Usage: tests/bench/peers.sh PROGRAM PYTHON [ROUNDS [TYPES [TOKENS]]]
+#   4 sequences of TOKENS (256), all cores, TYPES "bf16 fp32"; the median step of each run. PyTorch
 #   compiled and not, with an allocator that keeps its pages; the better one counts.
 set -u
 cd "$(dirname "$0")/../.." || exit 70
@@ -11,11 +11,12 @@ program=${1:?usage: peers.sh PROGRAM PYTHON [ROUNDS]}
 python=${2:?usage: peers.sh PROGRAM PYTHON [ROUNDS]}
 rounds=${3:-2}
 types=${4:-bf16 fp32}
+tokens=${5:-256}
 export OMP_WAIT_POLICY=passive
 
 # Milliseconds of the median step and its share of the GEMM rate.
 ours() {
-  "$program" bench inputs/gpt2-124m.toml precision.compute="$1" --steps 10 |
+  "$program" bench inputs/gpt2-124m.toml precision.compute="$1" model.sequence="$tokens" --steps 10 |
     sed -n 's/.*: median \(.*\) %, best.*median step \(.*\) ms/\2 \1/p'
 }
 # torch TYPE OPTIONS...: microseconds to milliseconds of a step.
@@ -24,7 +25,7 @@ torch() {
   shift
   [ "$type" = fp32 ] && set -- "$@" --fp32
   MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=20000000000 MALLOC_TOP_PAD_=67108864 \
-    "$python" tests/bench/peer_torch.py gpt2 --device cpu --batch 4 --sequence 256 "$@" 2>/dev/null |
+    "$python" tests/bench/peer_torch.py gpt2 --device cpu --batch 4 --sequence "$tokens" "$@" 2>/dev/null |
     awk '/^step of/ { print $(NF - 2) / 1000 }'
 }
 

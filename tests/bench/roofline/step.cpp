@@ -122,8 +122,8 @@ std::vector<StepPart> predict(const StepModel& m, const GpuRates& gpu,
   parts.push_back({"loss", (2 + 2 + 2) * m.V * T / memory_rate});
   parts.push_back(
       {"norms, activations, sums", m.layers * sweep_bytes(m) * T / memory_rate});
-  // AdamW reads and clears a gradient, reads and writes weight and two moments in fp32,
-  // and writes the weight in bf16; the norm reads the gradient.
+  // A gradient is cleared before the step; AdamW reads it, reads and writes weight and
+  // two moments in fp32, and writes the weight in bf16; the norm reads the gradient.
   parts.push_back({"AdamW, gradient norm",
                    (4 + 4 + 8 + 8 + 8 + 2 + 4) * m.parameters() / memory_rate});
   return parts;
