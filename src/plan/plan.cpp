@@ -141,6 +141,7 @@ Timing time_step(engine::Engine& engine, const config::RunConfig& config,
 // With rounds of one step that is part of each.
 void plan_round(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
                 const config::RunConfig& config, const Machine* machine) {
+  if (config.optimizer.outer.every <= 1) return;
   engine::StepObserver nobody;
   comm::TrafficMeter meter(mesh);
   if (machine == nullptr) {
@@ -152,7 +153,7 @@ void plan_round(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
     plan.timing.round_seconds = clock.seconds();
   }
   meter.end();
-  if (config.optimizer.outer.every > 1) plan.round_traffic = engine::last_lap(meter);
+  plan.round_traffic = engine::last_lap(meter);
 }
 
 }  // namespace

@@ -88,9 +88,6 @@ batch mixed.jsonl 1 --chunk 7
 check "a partial file of other settings" expect 65 'line 1 was made of other prompts'
 check "which stays" cmp <(lines) "$work/mixed.jsonl.partial"
 check "the output stays" cmp "$work/kept" "$work/all.jsonl"
-printf '\xef\xbb\xbf' | cat - "$work/prompts.jsonl" >"$work/marked.jsonl"
-run 1 generate "$model" --prompts "$work/marked.jsonl" -o "$work/of_marked.jsonl" --temperature 0 --tokens 25
-check "a byte order mark is no part of the first line" cmp "$work/of_marked.jsonl" "$work/all.jsonl"
 # bad STATUS WORDS LINE: a file with a good line and this one.
 bad() {
   { head -1 "$work/prompts.jsonl"; echo "$3"; } >"$work/bad.jsonl"
