@@ -33,6 +33,13 @@ report() {
   [ "$2" -eq 0 ] || failed=1
 }
 
+# failed_checks LOG: the first checks that failed in scripts, each with what it first said.
+failed_checks() {
+  awk '/^(FAILED|FAIL): / { if (++checks <= 40) printf "\n  %s", $0; lines = 4; next }
+       /^ +[^ ]/ && lines > 0 && checks <= 40 { --lines; printf "\n  %s", substr($0, 1, 160); next }
+       { lines = 0 }' "$1"
+}
+
 # run_ctest NAME PRESET [OPTIONS...]: runs the tests and reports CTest's own summary line,
 # with the names of those that failed and the checks that failed in them.
 run_ctest() {
@@ -43,7 +50,7 @@ run_ctest() {
     tee "$log" || status=$?
   report "$name" "$status" "$(grep -E 'tests passed.*out of' "$log" || echo 'no test ran')$(
     sed -n '/^The following tests FAILED/,/^Errors while/s/^\t[ 0-9]* - /; /p' "$log" | tr -d '\n'
-  )$(grep -E '^(FAILED|FAIL): ' "$log" | head -n 40 | sed '1s/^/\n/; s/^/  /')"
+  )$(failed_checks "$log")"
   rm -f "$log"
 }
 

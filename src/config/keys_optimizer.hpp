@@ -39,13 +39,15 @@ struct OptimizerKeys : Section {
               "Decay of the first and second moment; sgd uses the first as momentum and "
               "not the second; lion, of the average that is followed and of that which "
               "is kept."};
-  Real eps{*this,
-           "eps",
-           "",
-           "1e-08",
-           above(0, 1),
-           "Added to the root of the second moment; unused by sgd and lion.",
-           sets<&RunConfig::optimizer, &optim::OptimizerConfig::eps>};
+  Real eps{
+      *this,
+      "eps",
+      "",
+      "1e-08",
+      within(1e-37, 1),
+      "Added to the root of the second moment; unused by sgd and lion. What is smaller "
+      "would be 0 in fp32.",
+      sets<&RunConfig::optimizer, &optim::OptimizerConfig::eps>};
   Real weight_decay{
       *this,
       "weight_decay",

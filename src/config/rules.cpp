@@ -41,9 +41,9 @@ void Rules::judge() {
   preference_rules();
   precision_rules();
   optimizer_rules();
-  group_rules();
   outer_rules();
   adapter_rules();
+  group_rules();
   debug_rules();
 }
 

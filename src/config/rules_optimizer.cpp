@@ -1,6 +1,9 @@
 // Rules about the optimizer and its groups of tensors.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "config/rules.hpp"
+#include "model/adapted_modules.hpp"
 #include "model/stage.hpp"
 #include "optim/parameter_groups.hpp"
 #include "optim/parameter_store.hpp"
@@ -8,18 +11,24 @@
 namespace trireme::config {
 namespace {
 
+// The whole model with the run's adapters, on the device without memory.
+model::Stage whole_stage(const RunConfig& config) {
+  return {{.model = config.model,
+           .blocks = {0, config.model.layers},
+           .adapter = config.adapter.matrices},
+          parallel::TensorRegion::whole(),
+          Device::meta()};
+}
+
 // What is wrong with a group for this model, as a sentence; empty if nothing is.
-std::string misfit_of(const optim::OptimizerConfig& config,
-                      const model::ModelConfig& model) {
-  comm::Mesh alone = comm::Mesh::meta({}, 0);
-  const parallel::TensorRegion region(alone.group(comm::Axis::tensor), false);
-  model::StageConfig whole{.model = model, .blocks = {0, model.layers}};
-  model::Stage stage(whole, region, Device::meta());
-  const std::string& pattern = config.groups.front().pattern;
+std::string misfit_of(const optim::ParameterGroup& group, model::Stage& stage) {
+  const std::string& pattern = group.pattern;
+  optim::OptimizerConfig alone;
+  alone.groups = {group};
   bool fits = false;
   try {
     for (Param* param : stage.parameters()) {
-      optim::apply_groups(config, *param);
+      optim::apply_groups(alone, *param);
       for (const NamedBox& named : param->boxes) {
         fits = fits || optim::matches(pattern, named.tensor);
       }
@@ -31,6 +40,15 @@ std::string misfit_of(const optim::OptimizerConfig& config,
   return "the pattern \"" + pattern + "\" fits no tensor: the first are called " +
          stage.parameters()[0]->boxes[0].tensor + " and " +
          stage.parameters()[1]->boxes[0].tensor;
+}
+
+bool trains_something(const RunConfig& config, model::Stage& stage) {
+  return std::ranges::any_of(stage.parameters(), [&](Param* param) {
+    param->frozen = false;
+    optim::apply_groups(config.optimizer, *param);
+    model::freeze_base(config.adapter.matrices, *param);
+    return !param->frozen;
+  });
 }
 
 }  // namespace
@@ -87,34 +105,43 @@ void Rules::optimizer_rules() {
 }
 
 // Each group is well-formed, fits some tensor of the model, and not part of what is
-// stored together.
+// stored together; together they leave something to train.
 void Rules::group_rules() {
   const std::vector<std::string> texts = deck_[key::optimizer.groups];
   if (quiet_ || texts.empty() || !deck_.sound(key::optimizer.groups)) return;
   std::string wrong;
-  optim::OptimizerConfig config;
+  std::vector<optim::ParameterGroup> groups;
   for (const std::string& text : texts) {
     rule(
         {key::optimizer.groups},
         [&] {
           try {
-            config.groups = {optim::parse_group(text)};
+            groups.push_back(optim::parse_group(text));
           } catch (const Error& error) {
             wrong = error.what();
-            config.groups.clear();
+            return false;
           }
-          return !config.groups.empty();
+          return true;
         },
         "optimizer.groups: ", wrong);
-    if (config.groups.empty() || !broken_.problems.empty()) continue;
+  }
+  if (!broken_.problems.empty()) return;  // the model itself may be none
+  model::Stage stage = whole_stage(config_);
+  for (const optim::ParameterGroup& group : groups) {
     rule(
         {key::optimizer.groups},
         [&] {
-          wrong = misfit_of(config, config_.model);
+          wrong = misfit_of(group, stage);
           return wrong.empty();
         },
         "optimizer.groups: ", wrong);
   }
+  rule(
+      {key::optimizer.groups},
+      [&] { return !broken_.problems.empty() || trains_something(config_, stage); },
+      key::optimizer.groups,
+      " freezes every tensor, so that no step changes anything: leave some to be "
+      "trained");
 }
 
 }  // namespace trireme::config

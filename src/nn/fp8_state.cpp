@@ -13,6 +13,7 @@ namespace trireme::nn {
 namespace {
 
 constexpr std::int64_t operands = 3;
+constexpr std::string_view history_suffix = ".amax_history", scale_suffix = ".scale";
 
 kernels::Fp8Format format_of(const Fp8Operands& layer, std::int64_t operand) {
   const bool gradient = operand == static_cast<std::int64_t>(Operand::output_gradient);
@@ -33,6 +34,10 @@ std::string base_name(const Fp8Operands& layer) {
 }
 
 }  // namespace
+
+bool is_fp8_state(std::string_view tensor) {
+  return tensor.ends_with(history_suffix) || tensor.ends_with(scale_suffix);
+}
 
 float delayed_scale(std::span<const float> history, float amax, float before,
                     kernels::Fp8Format format, int margin) {
@@ -64,13 +69,13 @@ Fp8State::Fp8State(std::vector<Fp8Operands*> layers, const DelayedScaling& setti
     if (delayed_) mine.amax_3 = amaxes_.view().rows(operands * i, operands);
     layer.bind(mine);
     if (!delayed_) continue;
-    const auto state = [&](const char* suffix, const TensorView& value) {
-      const Param like =
-          unsplit_param(region, base_name(layer) + suffix, value.shape(), {});
+    const auto state = [&](std::string_view suffix, const TensorView& value) {
+      const Param like = unsplit_param(region, base_name(layer) + std::string(suffix),
+                                       value.shape(), {});
       states_.push_back({like.boxes.front(), value});
     };
-    state(".amax_history", history_.view().rows(operands * i, operands));
-    state(".scale", kept_.view().rows(operands * i, operands));
+    state(history_suffix, history_.view().rows(operands * i, operands));
+    state(scale_suffix, kept_.view().rows(operands * i, operands));
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "nn/fp8_operands.hpp"
@@ -20,6 +21,9 @@ struct DelayedScaling {
 // infinite or NaN.
 float delayed_scale(std::span<const float> history, float amax, float before,
                     kernels::Fp8Format format, int margin);
+
+// Whether a tensor of a checkpoint is a state of delayed scaling.
+bool is_fp8_state(std::string_view tensor);
 
 class Fp8State {
  public:

@@ -2,12 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/start.hpp"
 
+#include <set>
 #include <utility>
 
 #include "comm/mesh.hpp"
 #include "convert/model_folder.hpp"
 #include "engine/checkpoint_boxes.hpp"
 #include "engine/engine.hpp"
+#include "model/whole_tensors.hpp"
+#include "nn/adapter_config.hpp"
+#include "nn/fp8_state.hpp"
 #include "train/base_check.hpp"
 #include "train/checkpoint_choice.hpp"
 #include "train/missing_state.hpp"
@@ -17,23 +21,40 @@ namespace {
 
 bool is_weight(const io::TensorBox& box) { return box.path.starts_with("model/"); }
 
+constexpr auto model_hint =
+    "write the [model] and [adapter] of the deck that it was written with, or start from "
+    "the beginning in another run.directory";
+
 // The sections of the deck that say which tensors there are: said first, for state of an
 // optimizer is missing as well where a model is another.
 void check_weights(const io::CheckpointReader& reader,
                    const std::vector<io::TensorBox>& boxes) {
-  const auto hint =
-      "write the [model] and [adapter] of the deck that it was written with, or start "
-      "from the beginning in another run.directory";
   for (const io::TensorBox& box : boxes) {
     if (!is_weight(box)) continue;
     require(reader.has(box.path), Status::bad_content,
             "{}: has no '{}', which this run's model has: {}", reader.directory(),
-            box.path, hint);
+            box.path, model_hint);
     try {
       reader.require_tensor(box.path, box.whole, box.data.dtype());
     } catch (const Error& error) {
-      fail(error.status(), "{}: {}", error.what(), hint);
+      fail(error.status(), "{}: {}", error.what(), model_hint);
     }
+  }
+}
+
+// Layers, or a head, that the checkpoint has and this run's model has not would be lost.
+void check_no_lost_weights(const io::CheckpointReader& reader,
+                           const model::ModelConfig& model) {
+  std::set<std::string> names;
+  for (auto& whole : model::whole_tensors(model)) names.insert(std::move(whole.name));
+  constexpr std::string_view prefix = "model/";
+  for (const io::TensorEntry& entry : reader.tensors()) {
+    const std::string& path = entry.path;
+    if (!path.starts_with(prefix)) continue;
+    if (nn::is_adapter_tensor(path) || nn::is_fp8_state(path)) continue;
+    require(names.contains(path.substr(prefix.size())), Status::bad_content,
+            "{}: has '{}', which this run's model has not and would drop: {}",
+            reader.directory(), path, model_hint);
   }
 }
 
@@ -93,6 +114,7 @@ std::vector<io::TensorBox> boxes_of_checkpoint(comm::World& world,
   world.agree([&] {
     check_no_lost_adapters(reader, config.adapter.matrices);
     check_weights(reader, boxes);
+    if (world.rank() == 0) check_no_lost_weights(reader, config.model);
   });
   boxes = boxes_to_load(world, reader, std::move(boxes), config.optimizer.name);
   world.agree([&] {

@@ -16,7 +16,7 @@ namespace trireme::train {
 
 // Those of `boxes`, of a run's state, that the checkpoint fills; the others start anew.
 // Collective over the world. Throws an Agreed Error(bad_content) where the checkpoint is
-// of another model or optimizer, or holds adapters that the run would drop.
+// of another model or optimizer, or holds weights or adapters that the run would drop.
 std::vector<io::TensorBox> boxes_of_checkpoint(comm::World& world,
                                                const config::RunConfig& config,
                                                const io::CheckpointReader& reader,

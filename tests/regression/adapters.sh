@@ -49,6 +49,18 @@ check "two halves are a whole" "$H5_COMPARE" "$work/half.h5" "$adapters/llama.h5
 run 1 train "$deck" "run.directory=$work/on" "adapter.from=$work/adapter" run.steps=1
 check "a run starts from a folder" test "$status" = 0
 
+# Groups of the optimizer reach the adapters' tensors: each moves at the rate of its own.
+digests() { tensors "$work/$1" | grep -- "$2" | sort >"$work/$3"; test -s "$work/$3"; }
+run 1 train "$deck" "run.directory=$work/still" optimizer.learning_rate=0
+run 2 train "$deck" "run.directory=$work/plus" 'optimizer.groups=["*lora_A* frozen","*lora_B* learning_rate=0.16"]'
+check "adapters train in groups" test "$status" = 0
+for half in A B; do
+  check "half $half" digests still "model/.*lora_$half" "still.$half"
+  check "half $half in groups" digests plus "model/.*lora_$half" "plus.$half"
+done
+check "the frozen half stays" cmp "$work/still.A" "$work/plus.A"
+check "the other moves" test "$(comm -12 "$work/still.B" "$work/plus.B" | wc -l)" = 0
+
 # 3. DoRA: PEFT's gradients in fp64, and what holds for the others. The file has them in fp32: 6e-8. The class of
 # llama makes norms and turns in fp32 even so, some 20 roundings in a row.
 gradients() { # NAME BASE LIMIT, and the words of the deck

@@ -138,7 +138,7 @@ add wrong_time 'expected a time' 'run.time_limit = "a while"'
 add negative 'run.seed = -1: must be 0 or more' 'run.seed = -1'
 add zero 'batch.micro = 0: must be between 1' 'batch.micro = 0'
 add too_large 'run.threads = 5000: must be between 0 and 4096' 'run.threads = 5000'
-add open_below 'must be above 0' 'optimizer.eps = 0'
+add open_below 'must be above 0' 'model.norm_eps = 0'
 add open_above 'must be 0 or more and below 1' 'optimizer.betas = [0.9, 1.0]'
 add not_a_number 'must be finite' 'optimizer.learning_rate = nan'
 add infinite 'must be finite' 'optimizer.clip = inf'
@@ -315,7 +315,7 @@ rule expert_fold 65 6 'parallel.expert = 2|parallel.shard_group = 3' $moe batch.
   parallel.expert=2 parallel.sharding_strategy=HYBRID_SHARD parallel.shard_group=3
 
 # 9. Several at once, in one message.
-add together "unknown key|must be above 0|parallel.tensor = 3" \
+add together "unknown key|must be between 1e-37|parallel.tensor = 3" \
   'model.head = 3' 'optimizer.eps = 0' 'parallel.tensor = 3'
 rule both 65 4 'the number of ranks, 4|model.heads = 4 must be divisible|batch.global = 8' \
   parallel.tensor=3 batch.micro=3
@@ -375,6 +375,8 @@ both named_checkpoint 65 'full/checkpoints/step-00000002|[257, 128] is wanted' \
   run.directory=new checkpoint.resume=full model.hidden=128
 both more_layers 65 "has no 'model/model.layers.2.|which this run's model has" \
   run.directory=full model.layers=3
+both fewer_layers 65 "has 'model/model.layers.1.|has not and would drop|[model]" \
+  run.directory=full model.layers=1
 both other_family 65 "has no 'model/transformer." run.directory=full model.architecture=gpt2
 both other_optimizer 65 'has no second moments|write optimizer.name = "sgd"' run.directory=plain
 both narrow_moments 65 'holds e4m3, which does not convert to fp32' run.directory=narrow

@@ -5,6 +5,8 @@
 # that starts again on 82 ends with the bits of one that never hung.
 . "$(dirname "$0")/lib.sh"
 some="$short run.steps=6 checkpoint.every=2"
+# Longer than a rank waits for a core or a disk where other tests run beside this one.
+patience="health.watchdog_seconds=5"
 ulimit -c 0
 
 # slurm PROGRAM ARGS...: a rank on each of four nodes; output in $work/out, status in $status.
@@ -19,7 +21,7 @@ nobody_left() { ! squeue -h | grep -q . && ! pgrep -f "run.directory=$work/hung"
 hung() {
   local name=$1 rank=$2 fault=$3
   slurm "$TRIREME" train $deck run.directory="$work/hung-$name" $some debug.fault="$fault" \
-    health.watchdog_seconds=2
+    $patience
   check "$name" expect 82 "error: .*rank $rank (host .*) has not entered .* #"
   check "$name: nobody is left" soon 30 nobody_left
 }
@@ -51,7 +53,7 @@ run 4 train $deck run.directory="$work/whole" $some
 check "undisturbed" test "$status" = 0
 job=$(TRIREME="$work/program" sbatch --parsable --nodes=2 --ntasks-per-node=2 \
   --cpus-per-task=1 --output="$work/job.out" jobs/train.sbatch $deck \
-  run.directory="$work/job" $some health.watchdog_seconds=2)
+  run.directory="$work/job" $some $patience)
 check "a hung job ends" soon 120 ended "$job"
 cp "$work/job.out" "$work/out"
 check "a hung job: done" in_state "$job" COMPLETED

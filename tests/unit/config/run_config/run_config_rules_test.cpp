@@ -294,6 +294,10 @@ const std::vector<Case> cases = {
     {{"optimizer.groups=[\"*k_proj* frozen\"]"},
      1,
      {"fits some of model.layers.0.self_attn.q_proj.weight", "stored together"}},
+    {{"optimizer.groups=[\"* frozen\"]"}, 1, {"freezes every tensor", "leave some"}},
+    {{"optimizer.groups=[\"*lora_* frozen\"]", "adapter.rank=2"},
+     1,
+     {"freezes every tensor"}},
     // ranks and batch
     {{"parallel.tensor=2"},
      3,

@@ -247,7 +247,7 @@ TEST(RunConfig, KeysAndRulesAreReportedTogether) {
   const auto [message, status] = error_of([&] { make_run_config(deck, 3); });
   EXPECT_EQ(status, Status::bad_content);
   expect_contains(message, "x.toml:8:7: model.head: unknown key");
-  expect_contains(message, "x.toml:9:17: optimizer.eps = 2: must be above 0");
+  expect_contains(message, "x.toml:9:17: optimizer.eps = 2: must be between 1e-37 and 1");
   expect_contains(message, "model.heads = 4 must be divisible by parallel.tensor = 3");
   EXPECT_EQ(count_lines(message), 3) << message;
 }
