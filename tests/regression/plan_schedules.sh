@@ -1,5 +1,5 @@
 #!/bin/bash
-# Plans of Llama 3.1 405B on 16,128 ranks: every schedule, in 1 GB, with the known idle share.
+# Plans of Llama 3.1 405B on 16,128 ranks, by every schedule, in 1 GB of data.
 # SPDX-License-Identifier: Apache-2.0
 # TRIREME_PLAN_DATA: KiB of data that a plan may have, instead of 1,000,000. OpenBLAS takes
 # 131,072 of them at its start, and without them tries for ever.
