@@ -4,6 +4,7 @@
 
 #include <new>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "base/log.hpp"
@@ -94,11 +95,16 @@ void announce_failure(WorldState& state) {
 
 void abort_job(Status status) {
   const int code = static_cast<int>(status);
-  // Should the abort itself hang, this process still ends.
-  std::thread([code] {
-    ::sleep(10);
-    ::_exit(code);
-  }).detach();
+  // Should the abort itself hang, this process still ends: by a signal where there is no
+  // memory for a thread.
+  try {
+    std::thread([code] {
+      ::sleep(10);
+      ::_exit(code);
+    }).detach();
+  } catch (const std::system_error&) {
+    ::alarm(10);
+  }
   log::let_errors_arrive();
   if (mpi_is_usable()) MPI_Abort(MPI_COMM_WORLD, code);
   ::_exit(code);

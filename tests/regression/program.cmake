@@ -34,6 +34,8 @@ foreach(script accounts adapters bad_data bad_folders batches chat chat_command 
   trireme_add_test(regression.${script} RANKS 4 WAITS LONG TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
+trireme_add_test(regression.plan_schedules LONG TIMEOUT 900
+                 COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/plan_schedules.sh)
 set_property(TEST regression.bad_data regression.checkpoint_kill regression.convert_resume regression.disk_weights regression.latest APPEND PROPERTY
              ENVIRONMENT TRIREME_IO_FAULTS=$<TARGET_FILE:io_faults>)
 set_property(TEST regression.loading regression.placement regression.qlora_memory regression.quantized APPEND PROPERTY
