@@ -11,7 +11,7 @@
 #include "convert/base_digest.hpp"
 #include "convert/model_folder.hpp"
 #include "convert/quantized_base.hpp"
-#include "io/checkpoint_info.hpp"
+#include "io/checkpoint_find.hpp"
 
 namespace trireme::app {
 namespace {
