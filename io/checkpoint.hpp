@@ -73,16 +73,6 @@ void write_checkpoint(comm::World& world, const std::string& directory,
                       const CheckpointInfo& info, const std::vector<TensorBox>& boxes,
                       int keep);
 
-// The directory of the newest checkpoint (the highest step) below `directory`, or "" if
-// there is none. Throws Error(bad_content), naming the file, when it lacks a file or one
-// has another size than the manifest says; digests are left to CheckpointReader.
-std::string latest_checkpoint(const std::string& directory);
-
-// The step directory that `path` means: itself, or the newest below it, as
-// CheckpointReader takes it. Throws Error(missing_input), and what latest_checkpoint()
-// throws.
-std::string find_checkpoint(const std::string& path);
-
 // One tensor as `inspect` lists it.
 struct TensorEntry {
   std::string path;

@@ -20,7 +20,6 @@
 #include "base/number.hpp"
 #include "base/system_reason.hpp"
 #include "io/checkpoint_index.hpp"
-#include "io/checkpoint_info.hpp"
 #include "io/checkpoint_manifest_json.hpp"
 #include "io/checkpoint_verify.hpp"
 #include "io/digest.hpp"

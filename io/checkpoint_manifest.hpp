@@ -65,6 +65,9 @@ struct ManifestTexts {
   std::string manifest, index;
 };
 
+// What the checkpoint in a folder says of itself. Throws Error(bad_content) and
+// NewerFormat.
+CheckpointInfo read_info(const Directory& folder);
 // Reads them. Throws Error(bad_content) naming the file when it lacks, is too long, or
 // the index is not the one that the manifest names; NewerFormat.
 ManifestTexts read_texts(const Directory& folder);

@@ -1,7 +1,5 @@
-// Finding and reading checkpoints.
+// Reading checkpoints.
 // SPDX-License-Identifier: Apache-2.0
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -9,8 +7,8 @@
 
 #include "base/number.hpp"
 #include "io/checkpoint.hpp"
+#include "io/checkpoint_find.hpp"
 #include "io/checkpoint_index.hpp"
-#include "io/checkpoint_info.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/checkpoint_manifest_json.hpp"
 #include "io/checkpoint_share.hpp"
@@ -26,115 +24,7 @@ namespace {
 // A tensor is digested in blocks of rows of about this size.
 constexpr std::size_t block_bytes = std::size_t{4} << 20;
 
-bool exists(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0;
-}
-
-std::string without_trailing_slash(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
-
-// By what it holds, for a run's directory may be named as a checkpoint is. A checkpoint
-// that lacks its manifest is one all the same: it is damaged.
-bool is_step_directory(const std::string& path, const std::vector<std::string>& names) {
-  const auto has = [&](const char* name) {
-    return std::binary_search(names.begin(), names.end(), name);
-  };
-  for (const char* name : {manifest_name, index_name, whole_name})
-    if (has(name)) return true;
-  const bool has_shard = std::any_of(names.begin(), names.end(), [](const auto& name) {
-    return name.starts_with("shard-") && name.ends_with(".h5");
-  });
-  return step_of(last_name_of(path)) && (has_shard || !has("checkpoints"));
-}
-
-// A directory of a checkpoint, not looked into yet.
-struct Place {
-  std::string directory;
-  bool newest = false;  // of a folder
-};
-
-// A directory with a step's name was complete when it got it, so the highest step is the
-// newest. "": there is none.
-Place newest_below(const std::string& directory, const std::vector<std::string>& names) {
-  const std::vector<std::int64_t> steps = steps_among(names);
-  if (steps.empty()) return {};
-  return {directory + "/" + step_name(steps.back()), true};
-}
-
-// f(directory) -> result. Damage to the newest of a folder is reported, not passed over:
-// going back in silence would lose steps.
-template <class F>
-auto read_place(const Place& place, const F& f) {
-  try {
-    return f(place.directory);
-  } catch (const NewerFormat&) {
-    throw;
-  } catch (const Error& error) {
-    if (!place.newest) throw;
-    fail(Status::bad_content,
-         "{}; remove that checkpoint, or name an earlier one in checkpoint.resume",
-         error.what());
-  }
-}
-
-// What a path means, looking into each folder on the way once.
-Place place_of(const std::string& given) {
-  const std::string path = without_trailing_slash(given);
-  const std::vector<std::string> names = names_in(path);
-  require(!names.empty() || exists(path), Status::missing_input,
-          "{}: there is no checkpoint here, nor anything of that name", path);
-  if (is_step_directory(path, names)) return {path};
-  Place found = newest_below(path, names);
-  const std::string below = path + "/checkpoints";
-  if (found.directory.empty()) found = newest_below(below, names_in(below));
-  require(!found.directory.empty(), Status::missing_input,
-          "{}: there is no checkpoint here", path);
-  return found;
-}
-
-// The checkpoint that `path` means. What has a step's name is read without being looked
-// at first, for file systems with many ranks.
-OpenedCheckpoint find_opened(const std::string& path, bool sizes) {
-  const auto open = [&](const std::string& directory) {
-    return open_checkpoint(directory, sizes);
-  };
-  const std::string name = last_name_of(path);
-  if (step_of(name) || name == latest_name) {
-    try {
-      return open(path);
-    } catch (const NewerFormat&) {
-      throw;
-    } catch (const Error&) {
-      // Then it may be a run's directory, or is not there: the usual way says what is
-      // wrong.
-    }
-  }
-  return read_place(place_of(path), open);
-}
-
 }  // namespace
-
-std::string find_checkpoint(const std::string& path) {
-  const Place place = place_of(path);
-  if (place.newest) read_place(place, [](const auto& own) { return read_manifest(own); });
-  return place.directory;
-}
-
-std::string latest_checkpoint(const std::string& directory) {
-  const Place place = newest_below(directory, names_in(directory));
-  if (!place.directory.empty())
-    read_place(place, [](const auto& own) { return read_manifest(own); });
-  return place.directory;
-}
-
-NamedCheckpoint checkpoint_info(const std::string& path) {
-  return read_place(place_of(path), [](const std::string& directory) -> NamedCheckpoint {
-    return {directory, read_info(Directory::to_read(directory))};
-  });
-}
 
 struct CheckpointReader::Impl {
   std::string directory;

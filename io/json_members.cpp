@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/format.hpp"
-#include "base/text.hpp"
 
 namespace trireme::io {
 namespace {
@@ -66,7 +65,7 @@ void for_each_member(std::string_view text, int level, int depth,
   try {
     [[maybe_unused]] const Json rest = Json::parse(text, see);
   } catch (const Json::exception& error) {
-    const std::string reason = valid_utf8(error.what());  // it shows bytes of the text
+    const std::string reason = why_not_parsed(error, text);
     throw JsonMistake(reason.substr(0, longest_shown),
                       reason.find("UTF-8") != std::string::npos);
   }

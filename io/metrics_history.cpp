@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "io/json.hpp"
+#include "io/json_fields.hpp"
 #include "io/lines.hpp"
 
 namespace trireme::io {
@@ -17,16 +17,19 @@ constexpr double most_step = 1e15;
 
 constexpr std::size_t most_places = 64;
 
-using Json = nlohmann::json;
+// Objects and lists of a line that are open at once: members are visited by recursion.
+constexpr int most_levels = 16;
 
-void add_value(const std::string& key, const Json& value, std::int64_t step,
+using Value = nlohmann::json;
+
+void add_value(const std::string& key, const Value& value, std::int64_t step,
                const WantsKey& wants, MetricsHistory& history);
 
-void add_list(const std::string& key, const Json& list, std::int64_t step,
+void add_list(const std::string& key, const Value& list, std::int64_t step,
               const WantsKey& wants, MetricsHistory& history) {
   if (!wants(key)) return;
   std::vector<double> values;
-  for (const Json& value : list) {
+  for (const Value& value : list) {
     if (!value.is_number()) return;
     values.push_back(value.get<double>());
   }
@@ -36,7 +39,7 @@ void add_list(const std::string& key, const Json& list, std::int64_t step,
   history.lists[key] = std::move(values);
 }
 
-void add_value(const std::string& key, const Json& value, std::int64_t step,
+void add_value(const std::string& key, const Value& value, std::int64_t step,
                const WantsKey& wants, MetricsHistory& history) {
   if (value.is_number()) {
     if (wants(key)) history.series[key][step] = value.get<double>();
@@ -50,7 +53,8 @@ void add_value(const std::string& key, const Json& value, std::int64_t step,
 
 // wants: none takes all numbers of the line itself.
 bool add_line(const std::string& line, const WantsKey& wants, MetricsHistory& history) {
-  const auto record = Json::parse(line, nullptr, false);
+  if (!why_no_json(line, most_levels).empty()) return false;
+  const auto record = Value::parse(line, nullptr, false);
   if (!record.is_object()) return false;
   const auto found = record.find("step");
   if (found == record.end() || !found->is_number()) return false;

@@ -11,9 +11,28 @@
 #include "convert/base_digest.hpp"
 #include "convert/model_folder.hpp"
 #include "convert/quantized_base.hpp"
-#include "io/checkpoint_info.hpp"
+#include "io/checkpoint_find.hpp"
 
 namespace trireme::app {
+namespace {
+
+config::RunConfig config_of(const io::CheckpointInfo& info,
+                            const std::string& directory) {
+  const auto deck =
+      io::Deck::parse(info.deck, directory + " (its deck)", {}, config::deck_table());
+  return config::make_run_config(deck, info.mesh.size());
+}
+
+// Learned positions are a tensor, whose number is the model's.
+void check_sequence(const std::string& path, const model::ModelConfig& model,
+                    std::int64_t sequence) {
+  require(
+      sequence == 0 || model.rotary() || sequence == model.sequence, Status::command_line,
+      "--sequence {}: the positions of {} are learned, and there are {}: leave it out",
+      sequence, path, model.sequence);
+}
+
+}  // namespace
 
 LoadedDeck load_deck(const std::vector<std::string>& words, int ranks,
                      int ranks_on_node) {
@@ -32,17 +51,6 @@ LoadedDeck load_deck(const std::vector<std::string>& words, int ranks,
   }
   return {run.config, config::resolved_deck(run.deck.effective(), run.config)};
 }
-
-namespace {
-
-config::RunConfig config_of(const io::CheckpointInfo& info,
-                            const std::string& directory) {
-  const auto deck =
-      io::Deck::parse(info.deck, directory + " (its deck)", {}, config::deck_table());
-  return config::make_run_config(deck, info.mesh.size());
-}
-
-}  // namespace
 
 config::RunConfig checkpoint_config(const io::CheckpointReader& reader) {
   return config_of(reader.info(), reader.directory());
@@ -109,19 +117,6 @@ model::ModelConfig read_model(const std::string& path, std::int64_t sequence) {
       path, convert::config_name, folder.model.sequence, sequence);
   return model;
 }
-
-namespace {
-
-// Learned positions are a tensor, whose number is the model's.
-void check_sequence(const std::string& path, const model::ModelConfig& model,
-                    std::int64_t sequence) {
-  require(
-      sequence == 0 || model.rotary() || sequence == model.sequence, Status::command_line,
-      "--sequence {}: the positions of {} are learned, and there are {}: leave it out",
-      sequence, path, model.sequence);
-}
-
-}  // namespace
 
 OpenedModel open_model(const comm::World& world, const std::string& path,
                        std::int64_t sequence) {

@@ -8,6 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "base/system_reason.hpp"
 #include "io/digest.hpp"
@@ -77,16 +80,20 @@ bool GenerationOutput::is_complete(const Directory& folder) const {
 bool GenerationOutput::take_line(const std::string& line) {
   const io::Json json = parse_line(line);
   for (const char* field : {"index", "sample"})
-    if (!json.is_object() || !json.contains(field) || !json[field].is_number_integer())
+    if (!json.is_object() || !json.contains(field) || !json[field].is_number_unsigned())
       return false;
-  for (std::size_t i = 0; i < lines_.size(); ++i) {
-    const WantedText& wanted = prompts_.wanted[i];
-    if (json["index"] != wanted.prompt || json["sample"] != wanted.sample) continue;
-    if (!json.contains("request") || json["request"] != digest_of(i)) return false;
-    lines_[i] = line;
-    return true;
-  }
-  return false;
+  const std::pair place(json["index"].get<std::uint64_t>(),
+                        json["sample"].get<std::uint64_t>());
+  const auto place_of = [](const WantedText& wanted) {
+    return std::pair<std::uint64_t, std::uint64_t>(wanted.prompt, wanted.sample);
+  };
+  const auto found =
+      std::ranges::lower_bound(prompts_.wanted, place, std::less<>(), place_of);
+  if (found == prompts_.wanted.end() || place_of(*found) != place) return false;
+  const auto number = static_cast<std::size_t>(found - prompts_.wanted.begin());
+  if (!json.contains("request") || json["request"] != digest_of(number)) return false;
+  lines_[number] = line;
+  return true;
 }
 
 // A last line without its end was being written when the program was stopped.

@@ -13,7 +13,7 @@
 #include "base/text_table.hpp"
 #include "config/start_model.hpp"
 #include "convert/model_folder.hpp"
-#include "io/checkpoint.hpp"
+#include "io/checkpoint_find.hpp"
 #include "io/checkpoint_verify.hpp"
 #include "io/deck_settings.hpp"
 

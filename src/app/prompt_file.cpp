@@ -7,10 +7,13 @@
 #include <cmath>
 
 #include "io/digest.hpp"
+#include "io/json_members.hpp"
 #include "io/lines.hpp"
 
 namespace trireme::app {
 namespace {
+
+constexpr int deepest = 64;  // objects and lists of a line that are open at once
 
 constexpr std::array fields = {
     "prompt", "prompt_tokens", "messages",    "id",
@@ -84,6 +87,18 @@ class PromptLine {
   const io::Json& json_;
   std::string source_;
 };
+
+// A line in which no object has a key twice: the parser takes the last of them.
+io::Json parse_line(std::string_view line, const std::string& source) {
+  io::Json json = io::parse_json(line, deepest, source);
+  if (!json.is_object()) return json;
+  try {
+    io::for_each_member(line, 1, deepest, [](const auto&...) {});
+  } catch (const io::JsonMistake& error) {
+    fail(Status::bad_content, "{}: {}", source, error.what());
+  }
+  return json;
+}
 
 std::vector<std::int32_t> prompt_of(const PromptLine& line,
                                     const model::ModelConfig& model,
@@ -212,7 +227,7 @@ PromptFile read_prompts(const std::string& path, const GenerationDefaults& defau
     require(line->size() < io::LineReader::most_line_bytes, Status::bad_content,
             "{}: is longer than {} bytes", source, io::LineReader::most_line_bytes);
     if (line->find_first_not_of(" \t\r") == std::string::npos) continue;
-    const io::Json json = io::parse_json(*line, 64, source);
+    const io::Json json = parse_line(*line, source);
     const PromptLine read(json, source);
     infer::Generation one = generation_of(read, defaults, model, text, chat);
     const std::int64_t count = read.integer("samples", samples, 1, 10000);

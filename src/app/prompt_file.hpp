@@ -21,14 +21,15 @@ struct WantedText {
 
 struct PromptFile {
   std::vector<infer::Generation> generations;
-  std::vector<WantedText> wanted;  // of each generation
+  std::vector<WantedText> wanted;  // of each generation, by prompt and sample
 };
 
 // Reads JSON lines, an object each: "prompt" (text), "prompt_tokens" (ids) or "messages"
 // (for the chat template), and, for this prompt, "id", "tokens", "samples",
 // "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "seed",
 // "stop" (a text or a list), "stop_tokens", "logprobs". defaults: of what a line leaves
-// out. Throws Error(bad_content) naming file, line and what is wrong with it.
+// out. Throws Error(bad_content) naming file, line and what is wrong with it, such as a
+// key that comes twice.
 PromptFile read_prompts(const std::string& path, const GenerationDefaults& defaults,
                         std::int64_t samples, const model::ModelConfig& model,
                         const ModelText& text, const data::ChatTemplate* chat);

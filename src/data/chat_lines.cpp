@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/json_depth.hpp"
 #include "text/config_node.hpp"
 
 namespace trireme::data {
@@ -215,7 +216,9 @@ class LineReader {
 namespace {
 
 Line parse(std::string_view line, const std::string& place) {
-  Line json = Line::parse(line, nullptr, false);
+  Line json(Line::value_t::discarded);
+  if (!io::nests_deeper(line, text::deepest_json))
+    json = Line::parse(line, nullptr, false);
   if (json.is_discarded()) text::parse_json(line, place);  // says what is wrong
   return json;
 }

@@ -6,11 +6,14 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/json_depth.hpp"
 #include "io/json_fields.hpp"
 
 namespace trireme::text {
 
 Json parse_json(std::string_view text, const std::string& source) {
+  require(!io::nests_deeper(text, deepest_json), Status::bad_content,
+          "{}: more than {} objects and lists are open at once", source, deepest_json);
   try {
     return Json::parse(text);
   } catch (const Json::exception& error) {

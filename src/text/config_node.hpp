@@ -16,6 +16,10 @@ namespace trireme::text {
 
 using Json = nlohmann::json;
 
+// How many objects and lists of such a text may be open at once: what is in them is
+// copied and walked by recursion.
+inline constexpr int deepest_json = 256;
+
 // The text as JSON. Throws Error(bad_content) naming `source`.
 Json parse_json(std::string_view text, const std::string& source);
 

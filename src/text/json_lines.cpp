@@ -29,7 +29,9 @@ std::vector<std::int32_t> ids_of_json(std::string_view line, const std::string& 
   for (const Json& id : json) {
     const bool whole = id.is_number_integer() && id.get<std::int64_t>() >= 0 &&
                        id.get<std::int64_t>() <= INT32_MAX;
-    require(whole, Status::bad_content, "{}: {} is no token id", place, id.dump());
+    if (!whole)
+      fail(Status::bad_content, "{}: {} is no token id", place,
+           id.is_structured() ? id.type_name() : id.dump());
     ids.push_back(id.get<std::int32_t>());
   }
   return ids;

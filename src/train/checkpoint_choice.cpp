@@ -168,7 +168,8 @@ void mend_latest(comm::World& world, const std::string& directory,
     if (world.rank() != 0 || steps.empty()) return;
     const std::string newest = io::step_name(steps.front());
     const std::string below = directory + "/";
-    const auto names = {below + newest, directory, parent_of(directory)};
+    const auto names = {below + newest, below + io::latest_name, directory,
+                        parent_of(directory)};
     if (std::find(names.begin(), names.end(), next) != names.end() &&
         io::latest_target(directory) == newest)
       return;

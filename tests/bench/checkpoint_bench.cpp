@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "comm/world.hpp"
+#include "io/checkpoint_find.hpp"
 #include "io/checkpoint_snapshot.hpp"
 #include "io/checkpoint_verify.hpp"
 #include "io/checkpoint_writer.hpp"

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "io/checkpoint_find.hpp"
 #include "io/checkpoint_index.hpp"
 #include "io/checkpoint_manifest_json.hpp"
 #include "io/digest.hpp"

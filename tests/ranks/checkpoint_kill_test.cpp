@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string>
 
+#include "io/checkpoint_find.hpp"
 #include "io/checkpoint_writer.hpp"
 #include "support/checkpoint_tensors.hpp"
 #include "support/io_faults.h"

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "io/checkpoint_find.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
 #include "support/checkpoint_tensors.hpp"

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "io/checkpoint_find.hpp"
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_snapshot.hpp"
 #include "io/checkpoint_verify.hpp"

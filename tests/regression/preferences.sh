@@ -53,6 +53,12 @@ for loss in robust hinge ipo; do
   check "$loss" last_over "$work/$loss/metrics.jsonl" rewards_margin 0.01
 done
 
+# The deck that comes with the program, for another model.
+run 1 convert "$work/one" "$work/model"
+run 1 train inputs/dpo.toml --check model.from="$work/model" data.tokenizer="$tokenizer" \
+  "data.paths=[\"$work/pairs.jsonl\"]" model.sequence=96
+check "the deck of the examples" [ "$status" = 0 ]
+
 # A resume reads what the model at the start made of the answers.
 prefer part 2 checkpoint.every=3 debug.fault=kill@5@0
 prefer part 2 checkpoint.every=6

@@ -60,6 +60,8 @@ check "as many on 2 ranks as on $many" \
 resumes by-name 7 "$many" /checkpoints/step-00000002 "${sharded[@]}"
 resumes by-run 10 "$many" "" "${sharded[@]}"
 resumes by-latest 10 "$many" /checkpoints/latest "${sharded[@]}"
+manifests() { cat "$work/calls-$1".* | grep -c 'manifest\.json'; }
+check "latest by its path is read as often as a step" test "$(manifests by-latest)" = "$(manifests by-name)"
 resumes shared-files 7 "$many" auto "${sharded[@]}" checkpoint.ranks_per_file=4
 resumes five-axes 7 8 auto parallel.pipeline=2 parallel.tensor=2 model.layers=2
 

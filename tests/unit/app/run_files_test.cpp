@@ -91,6 +91,19 @@ TEST_F(RunFiles, KeysWithinAreReadWhereTheyAreWanted) {
   EXPECT_EQ(history.lists.at("expert_load.1"), (std::vector<double>{6, 7}));
 }
 
+// Members are visited by recursion, which a line of this depth would carry too far.
+TEST_F(RunFiles, ALineOfAMillionObjectsIsDamaged) {
+  const std::size_t depth = 1'000'000;
+  std::string line = "{\"step\": 1, \"loss\": 2, \"a\": ";
+  for (std::size_t i = 0; i < depth; ++i) line += "{\"a\":";
+  put("metrics.jsonl",
+      line + "1" + std::string(depth + 1, '}') + "\n{\"step\": 2, \"loss\": 1}\n");
+  const auto history = io::read_metrics(folder_ + "/metrics.jsonl",
+                                        [](const std::string&) { return true; });
+  EXPECT_EQ(history.damaged, 1);
+  EXPECT_EQ(history.of("loss"), (io::Series{{2, 1}}));
+}
+
 TEST_F(RunFiles, StateComesFromTheFiles) {
   const auto phase = [&] { return app::run_state(folder_).phase; };
   EXPECT_EQ(app::run_state(folder_ + "/none").phase, RunPhase::waiting);

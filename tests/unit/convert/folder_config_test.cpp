@@ -81,7 +81,7 @@ TEST(FolderConfig, WhatIsNotComputedIsRefusedByName) {
       Case{llama("", "bert"), "'model_type' = \"bert\""},
       Case{llama(R"("architectures":["MistralForCausalLM"])"), "'architectures'"},
       Case{llama("", "llama", ""), "'rope_theta' is missing"},
-      Case{llama("", "llama", R"("rope_theta":NaN,)"), "is no JSON"},
+      Case{llama("", "llama", R"("rope_theta":NaN,)"), "is no JSON: parse error at"},
       Case{llama("", "llama", R"("rope_theta":1e999,)"), "is no JSON"},
       Case{llama("", "llama", R"("rope_theta":-1,)"), "'rope_theta'"},
       Case{llama(R"("rope_scaling":{"type":"longrope","factor":2})"),

@@ -217,6 +217,8 @@ TEST_F(ChatSourceTest, BrokenLinesAreOneMessage) {
   broken("{}", "has none of messages");
   broken(R"({"text": 1})", "\"text\" must be a text");
   broken(R"({"messages": {}})", "must be a list");
+  broken(R"({"messages": )" + std::string(500'000, '[') + std::string(500'000, ']') + "}",
+         "are open at once");
   broken(R"({"messages": []})", "holds no message");
   broken(R"({"messages": ["x"]})", "messages[0] must be an object with a \"role\"");
   broken(R"({"messages": [{"content": "x"}]})", "\"role\"");

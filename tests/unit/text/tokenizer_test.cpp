@@ -165,6 +165,21 @@ TEST(JsonLines, ErrorsNameOneLine) {
   }
 }
 
+// Lists within lists, which a message would show and which are copied, by recursion.
+TEST(JsonLines, DeepLinesAreRefused) {
+  for (const std::size_t depth : {std::size_t{3}, std::size_t{500'000}}) {
+    const std::string deep = std::string(depth, '[') + std::string(depth, ']');
+    try {
+      ids_of_json(deep, "f.jsonl:7");
+      ADD_FAILURE() << "was taken";
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      EXPECT_TRUE(message.starts_with("f.jsonl:7: ")) << message;
+      EXPECT_LT(message.size(), 100u);
+    }
+  }
+}
+
 // Lines with one member are read in a shorter way, which takes and refuses what the
 // library for JSON does. Parts of lines in random order, mostly whole ones.
 TEST(JsonLines, SoleTextsAreReadAsTheLibraryReadsThem) {
@@ -238,6 +253,13 @@ TEST(Tokenizer, RefusesWhatItDoesNotUnderstand) {
   expect_refused("", "is no JSON");
   expect_refused("{\"a\":", "is no JSON");
   expect_refused("[]", "no tokenizer.json");
+  const std::size_t deep = 100'000;
+  std::string nested;
+  for (std::size_t i = 0; i < deep; ++i)
+    nested += R"({"type":"Sequence","normalizers":[)";
+  nested += R"({"type":"NFC"})";
+  for (std::size_t i = 0; i < deep; ++i) nested += "]}";
+  expect_refused("{" + model + R"(,"normalizer":)" + nested + "}", "are open at once");
   expect_refused("{" + model + R"(,"future":1})", "has \"future\"");
   expect_refused("{" + model + R"(,"truncation":{"max_length":4}})", "'truncation'");
   expect_refused("{" + model + R"(,"normalizer":{"type":"Magic"}})", "\"Magic\"");
