@@ -26,11 +26,13 @@ template <class T>
 class RowPanels {
   using A = Accumulator<T>;
   using Terms = RowTerms<T>;
+  using Packed = typename Terms::Packed;
   using Vector = simd::Vector<A>;
   static constexpr int lanes = simd::lanes<A>;
   static constexpr int most_vectors = simd::registers == 32 ? 4 : 2;
   // Registers' worth of K whose columns stay in the first cache through all lanes.
-  static constexpr std::int64_t most_steps = 32;
+  static constexpr std::int64_t most_steps = 2048 / simd::register_bytes;
+  static constexpr std::int64_t cache_line = 64;  // bytes
   // Tiles that take a lane of the rows in turn while it is in the first cache: more where
   // their columns, of a smaller type than the sums, leave room there.
   static constexpr int tiles_of(int vectors) {
@@ -39,7 +41,7 @@ class RowPanels {
   // Columns of a tile, whose sums stay in registers.
   static constexpr int columns_of(int vectors) {
     for (const int columns : {8, 6})
-      if (vectors * columns + (vectors + 1) * Terms::registers <= simd::registers)
+      if (vectors * columns + vectors + 1 + Terms::constants <= simd::registers)
         return columns;
     return 4;
   }
@@ -54,14 +56,16 @@ class RowPanels {
     const bool worth = M < lanes ? 4 * left >= lanes : 5 * left > 2 * lanes;
     return std::is_same_v<T, Float16> ? 0 : worth ? M : M - left;
   }
-  static std::int64_t elements(std::int64_t rows, std::int64_t K) {
-    return divide_up(rows, lanes) * lanes * (K / Terms::step * Terms::step);
+  static std::size_t bytes(std::int64_t rows, std::int64_t K) {
+    return static_cast<std::size_t>(divide_up(rows, lanes) * lanes *
+                                    (K / Terms::step * Terms::step)) *
+           sizeof(Packed);
   }
 
-  // Packs the first `rows` rows of `a` into `to`, which has room for elements().
-  RowPanels(const T* a, std::int64_t stride, std::int64_t rows, std::int64_t K, T* to,
+  // Packs the first `rows` rows of `a` into `to`, which has room for bytes().
+  RowPanels(const T* a, std::int64_t stride, std::int64_t rows, std::int64_t K, void* to,
             int threads)
-      : packed_(to), rows_(rows), steps_(K / Terms::step) {
+      : packed_(static_cast<Packed*>(to)), rows_(rows), steps_(K / Terms::step) {
     const std::int64_t vectors = divide_up(rows, lanes);
     panels_ = divide_up(vectors, most_vectors);
     for_ranges("gemm.pack", vectors, std::max<std::int64_t>(1, (1 << 14) / (K * lanes)),
@@ -81,7 +85,7 @@ class RowPanels {
   void multiply(std::int64_t panel, const T* b, std::int64_t b_stride, std::int64_t count,
                 A* sums) const {
     const Range vectors = vectors_of(panel);
-    const T* from = packed_ + vectors.begin * steps_ * lanes * Terms::step;
+    const Packed* from = packed_ + vectors.begin * steps_ * lanes * Terms::step;
     switch (vectors.count()) {
       case 1: return multiply<1>(from, b, b_stride, count, sums);
       case 2: return multiply<2>(from, b, b_stride, count, sums);
@@ -95,32 +99,44 @@ class RowPanels {
     return split_range(divide_up(rows_, lanes), panels_, panel);
   }
 
-  // Of panel after panel: lane by lane of K, step by step, the words of all its rows.
+  // Parts of K, of which the columns stay in the first cache.
+  std::int64_t parts() const {
+    return std::max<std::int64_t>(1, divide_up(steps_, most_steps));
+  }
+
+  // Of panel after panel: part after part of K, of that lane by lane, step by step, the
+  // words of all its rows, in the order in which they are read.
   void pack(const T* a, std::int64_t stride, std::int64_t vector) {
     std::int64_t panel = 0;
     while (vectors_of(panel).end <= vector) ++panel;
     const Range vectors = vectors_of(panel);
-    T* const to =
-        packed_ + (vectors.begin * steps_ * lanes + vector - vectors.begin) * Terms::step;
-    for (std::int64_t s = 0; s < steps_; ++s) {
-      Vector words[lanes];
+    constexpr std::int64_t of_part = Terms::step / Terms::parts;
+    Packed* to = packed_ + vectors.begin * steps_ * lanes * Terms::step +
+                 (vector - vectors.begin) * of_part;
+    for (std::int64_t part = 0; part < parts(); ++part) {
+      const Range steps = split_range(steps_, parts(), part);
+      for (std::int64_t s = steps.begin; s < steps.end; ++s) {
+        Vector words[lanes];
 #pragma GCC unroll 16
-      for (int i = 0; i < lanes; ++i) {
-        words[i] = Vector{};
-        if (const std::int64_t row = vector * lanes + i; row < rows_)
-          std::memcpy(&words[i], a + row * stride + s * Terms::step, sizeof(Vector));
+        for (int i = 0; i < lanes; ++i) {
+          words[i] = Vector{};
+          if (const std::int64_t row = vector * lanes + i; row < rows_)
+            std::memcpy(&words[i], a + row * stride + s * Terms::step, sizeof(Vector));
+        }
+        simd::exchange_all<A>(words);
+#pragma GCC unroll 16
+        for (int lane = 0; lane < lanes; ++lane)
+          Terms::pack(words[lane],
+                      to + (lane * steps.count() + s - steps.begin) * vectors.count() *
+                               Terms::step,
+                      vectors.count() * of_part);
       }
-      simd::exchange_all<A>(words);
-#pragma GCC unroll 16
-      for (int lane = 0; lane < lanes; ++lane)
-        simd::store_vector(reinterpret_cast<A*>(to + (lane * steps_ + s) *
-                                                         vectors.count() * Terms::step),
-                           words[lane]);
+      to += steps.count() * lanes * vectors.count() * Terms::step;
     }
   }
 
   template <int vectors>
-  void multiply(const T* from, const T* b, std::int64_t b_stride, std::int64_t count,
+  void multiply(const Packed* from, const T* b, std::int64_t b_stride, std::int64_t count,
                 A* sums) const {
     constexpr int tiles = tiles_of(vectors), columns = tiles * columns_of(vectors),
                   width = vectors * lanes;
@@ -143,50 +159,71 @@ class RowPanels {
   // memory.
   template <int vectors, int tiles>
   [[gnu::noinline]] void multiply_tiles(
-      const T* from, const std::array<const T*, tiles * columns_of(vectors)>& b,
+      const Packed* from, const std::array<const T*, tiles * columns_of(vectors)>& b,
       const T* behind, std::int64_t b_stride, A* to) const {
     constexpr int columns = columns_of(vectors), sums_of_tile = columns * vectors;
     Vector kept[lanes][tiles * sums_of_tile];
-    const std::int64_t parts = std::max<std::int64_t>(1, divide_up(steps_, most_steps));
-    for (std::int64_t part = 0; part < parts; ++part) {
-      const Range steps = split_range(steps_, parts, part);
-      for (int lane = 0; lane < lanes; ++lane) {
-        const Range fetched = split_range(steps.count(), lanes, lane);
-        for (std::int64_t s = fetched.begin; s < fetched.end; ++s)
-#pragma GCC unroll 12
-          for (int c = 0; c < tiles * columns; ++c)
-            __builtin_prefetch(behind + c * b_stride + (steps.begin + s) * Terms::step);
+    const Packed* x = from;
+    for (std::int64_t part = 0; part < parts(); ++part) {
+      const Range steps = split_range(steps_, parts(), part);
+      const std::int64_t of_lane = steps.count() * vectors * Terms::step;
+      for (int lane = 0; lane < lanes; ++lane, x += of_lane) {
+        fetch<tiles * columns>(behind, b_stride, steps, lane);
         for (int tile = 0; tile < tiles; ++tile)
           multiply_lane<vectors, columns>(
-              from + (lane * steps_ + steps.begin) * vectors * Terms::step, steps,
-              b.data() + tile * columns, lane, part == 0, part + 1 == parts,
+              x, steps, b.data() + tile * columns, lane, part == 0, part + 1 == parts(),
               kept[lane] + tile * sums_of_tile, to + tile * sums_of_tile * lanes);
       }
+    }
+  }
+
+  // The share of a lane in these steps of `columns` columns.
+  template <int columns>
+  [[gnu::always_inline]] static void fetch(const T* b, std::int64_t b_stride,
+                                           const Range& steps, int lane) {
+    constexpr auto bytes = static_cast<std::int64_t>(sizeof(T));
+    const Range lines = split_range(
+        divide_up(steps.count() * Terms::step * bytes, cache_line), lanes, lane);
+    const T* at = b + steps.begin * Terms::step + lines.begin * (cache_line / bytes);
+    for (std::int64_t line = lines.begin; line < lines.end; ++line) {
+      const T* of_column = at;
+#pragma GCC unroll 12
+      for (int c = 0; c < columns; ++c, of_column += b_stride)
+        __builtin_prefetch(of_column);
+      at += cache_line / bytes;
     }
   }
 
   // One lane of some steps. Sums begin at 0 with the first of them, and with the last are
   // added to those of the lanes before.
   template <int vectors, int columns>
-  [[gnu::always_inline]] void multiply_lane(const T* x, const Range& steps,
+  [[gnu::always_inline]] void multiply_lane(const Packed* x, const Range& steps,
                                             const T* const* b, int lane, bool first,
                                             bool last, Vector* kept, A* to) const {
     constexpr std::int64_t per_word = Terms::step / lanes;
+    constexpr std::int64_t ahead = 16 * cache_line / sizeof(Packed);
     Vector sums[columns * vectors];
 #pragma GCC unroll 32
     for (int i = 0; i < columns * vectors; ++i) sums[i] = first ? Vector{} : kept[i];
     for (std::int64_t s = steps.begin; s < steps.end; ++s) {
-      typename Terms::Loaded rows[vectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) rows[v] = Terms::read(x + v * Terms::step);
-      x += vectors * Terms::step;
-#pragma GCC unroll 8
-      for (int c = 0; c < columns; ++c) {
-        const auto y = Terms::spread(b[c] + lane * per_word + s * Terms::step);
+      const auto add = [&]<int part>() __attribute__((always_inline)) {
+        decltype(Terms::read_packed(x)) rows[vectors];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v)
-          sums[c * vectors + v] = Terms::add(sums[c * vectors + v], rows[v], y);
-      }
+          rows[v] = Terms::read_packed(x + v * Terms::step / Terms::parts);
+        if constexpr (simd::registers == 16) __builtin_prefetch(x + ahead);
+        x += vectors * Terms::step / Terms::parts;
+#pragma GCC unroll 8
+        for (int c = 0; c < columns; ++c) {
+          const auto y =
+              Terms::template spread<part>(b[c] + lane * per_word + s * Terms::step);
+#pragma GCC unroll 4
+          for (int v = 0; v < vectors; ++v)
+            sums[c * vectors + v] = Terms::add(sums[c * vectors + v], rows[v], y);
+        }
+      };
+      add.template operator()<0>();
+      if constexpr (Terms::parts == 2) add.template operator()<1>();
     }
 #pragma GCC unroll 32
     for (int i = 0; i < columns * vectors; ++i) {
@@ -200,7 +237,7 @@ class RowPanels {
     }
   }
 
-  T* packed_;
+  Packed* packed_;
   std::int64_t rows_, steps_, panels_ = 0;
 };
 
