@@ -26,7 +26,6 @@ template <class T>
 class RowPanels {
   using A = Accumulator<T>;
   using Terms = RowTerms<T>;
-  using Packed = typename Terms::Packed;
   using Vector = simd::Vector<A>;
   static constexpr int lanes = simd::lanes<A>;
   static constexpr int most_vectors = simd::registers == 32 ? 4 : 2;
@@ -41,7 +40,7 @@ class RowPanels {
   // Columns of a tile, whose sums stay in registers.
   static constexpr int columns_of(int vectors) {
     for (const int columns : {8, 6})
-      if (vectors * columns + vectors + 1 + Terms::constants <= simd::registers)
+      if (vectors * columns + (vectors + 1) * Terms::registers <= simd::registers)
         return columns;
     return 4;
   }
@@ -59,13 +58,13 @@ class RowPanels {
   static std::size_t bytes(std::int64_t rows, std::int64_t K) {
     return static_cast<std::size_t>(divide_up(rows, lanes) * lanes *
                                     (K / Terms::step * Terms::step)) *
-           sizeof(Packed);
+           sizeof(T);
   }
 
   // Packs the first `rows` rows of `a` into `to`, which has room for bytes().
   RowPanels(const T* a, std::int64_t stride, std::int64_t rows, std::int64_t K, void* to,
             int threads)
-      : packed_(static_cast<Packed*>(to)), rows_(rows), steps_(K / Terms::step) {
+      : packed_(static_cast<T*>(to)), rows_(rows), steps_(K / Terms::step) {
     const std::int64_t vectors = divide_up(rows, lanes);
     panels_ = divide_up(vectors, most_vectors);
     for_ranges("gemm.pack", vectors, std::max<std::int64_t>(1, (1 << 14) / (K * lanes)),
@@ -85,7 +84,7 @@ class RowPanels {
   void multiply(std::int64_t panel, const T* b, std::int64_t b_stride, std::int64_t count,
                 A* sums) const {
     const Range vectors = vectors_of(panel);
-    const Packed* from = packed_ + vectors.begin * steps_ * lanes * Terms::step;
+    const T* from = packed_ + vectors.begin * steps_ * lanes * Terms::step;
     switch (vectors.count()) {
       case 1: return multiply<1>(from, b, b_stride, count, sums);
       case 2: return multiply<2>(from, b, b_stride, count, sums);
@@ -110,9 +109,8 @@ class RowPanels {
     std::int64_t panel = 0;
     while (vectors_of(panel).end <= vector) ++panel;
     const Range vectors = vectors_of(panel);
-    constexpr std::int64_t of_part = Terms::step / Terms::parts;
-    Packed* to = packed_ + vectors.begin * steps_ * lanes * Terms::step +
-                 (vector - vectors.begin) * of_part;
+    T* to =
+        packed_ + (vectors.begin * steps_ * lanes + vector - vectors.begin) * Terms::step;
     for (std::int64_t part = 0; part < parts(); ++part) {
       const Range steps = split_range(steps_, parts(), part);
       for (std::int64_t s = steps.begin; s < steps.end; ++s) {
@@ -126,17 +124,17 @@ class RowPanels {
         simd::exchange_all<A>(words);
 #pragma GCC unroll 16
         for (int lane = 0; lane < lanes; ++lane)
-          Terms::pack(words[lane],
-                      to + (lane * steps.count() + s - steps.begin) * vectors.count() *
-                               Terms::step,
-                      vectors.count() * of_part);
+          simd::store_vector(
+              reinterpret_cast<A*>(to + (lane * steps.count() + s - steps.begin) *
+                                            vectors.count() * Terms::step),
+              words[lane]);
       }
       to += steps.count() * lanes * vectors.count() * Terms::step;
     }
   }
 
   template <int vectors>
-  void multiply(const Packed* from, const T* b, std::int64_t b_stride, std::int64_t count,
+  void multiply(const T* from, const T* b, std::int64_t b_stride, std::int64_t count,
                 A* sums) const {
     constexpr int tiles = tiles_of(vectors), columns = tiles * columns_of(vectors),
                   width = vectors * lanes;
@@ -159,11 +157,11 @@ class RowPanels {
   // memory.
   template <int vectors, int tiles>
   [[gnu::noinline]] void multiply_tiles(
-      const Packed* from, const std::array<const T*, tiles * columns_of(vectors)>& b,
+      const T* from, const std::array<const T*, tiles * columns_of(vectors)>& b,
       const T* behind, std::int64_t b_stride, A* to) const {
     constexpr int columns = columns_of(vectors), sums_of_tile = columns * vectors;
     Vector kept[lanes][tiles * sums_of_tile];
-    const Packed* x = from;
+    const T* x = from;
     for (std::int64_t part = 0; part < parts(); ++part) {
       const Range steps = split_range(steps_, parts(), part);
       const std::int64_t of_lane = steps.count() * vectors * Terms::step;
@@ -197,33 +195,27 @@ class RowPanels {
   // One lane of some steps. Sums begin at 0 with the first of them, and with the last are
   // added to those of the lanes before.
   template <int vectors, int columns>
-  [[gnu::always_inline]] void multiply_lane(const Packed* x, const Range& steps,
+  [[gnu::always_inline]] void multiply_lane(const T* x, const Range& steps,
                                             const T* const* b, int lane, bool first,
                                             bool last, Vector* kept, A* to) const {
     constexpr std::int64_t per_word = Terms::step / lanes;
-    constexpr std::int64_t ahead = 16 * cache_line / sizeof(Packed);
+    constexpr std::int64_t ahead = 16 * cache_line / sizeof(T);
     Vector sums[columns * vectors];
 #pragma GCC unroll 32
     for (int i = 0; i < columns * vectors; ++i) sums[i] = first ? Vector{} : kept[i];
     for (std::int64_t s = steps.begin; s < steps.end; ++s) {
-      const auto add = [&]<int part>() __attribute__((always_inline)) {
-        decltype(Terms::read_packed(x)) rows[vectors];
+      typename Terms::Loaded rows[vectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) rows[v] = Terms::read(x + v * Terms::step);
+      if constexpr (simd::registers == 16) __builtin_prefetch(x + ahead);
+      x += vectors * Terms::step;
+#pragma GCC unroll 8
+      for (int c = 0; c < columns; ++c) {
+        const auto y = Terms::spread(b[c] + lane * per_word + s * Terms::step);
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v)
-          rows[v] = Terms::read_packed(x + v * Terms::step / Terms::parts);
-        if constexpr (simd::registers == 16) __builtin_prefetch(x + ahead);
-        x += vectors * Terms::step / Terms::parts;
-#pragma GCC unroll 8
-        for (int c = 0; c < columns; ++c) {
-          const auto y =
-              Terms::template spread<part>(b[c] + lane * per_word + s * Terms::step);
-#pragma GCC unroll 4
-          for (int v = 0; v < vectors; ++v)
-            sums[c * vectors + v] = Terms::add(sums[c * vectors + v], rows[v], y);
-        }
-      };
-      add.template operator()<0>();
-      if constexpr (Terms::parts == 2) add.template operator()<1>();
+          sums[c * vectors + v] = Terms::add(sums[c * vectors + v], rows[v], y);
+      }
     }
 #pragma GCC unroll 32
     for (int i = 0; i < columns * vectors; ++i) {
@@ -237,7 +229,7 @@ class RowPanels {
     }
   }
 
-  Packed* packed_;
+  T* packed_;
   std::int64_t rows_, steps_, panels_ = 0;
 };
 

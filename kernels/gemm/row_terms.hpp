@@ -17,15 +17,12 @@
 namespace trireme::kernels {
 
 // A register holds `step` elements of a row: a word of the size of a sum for each lane,
-// of one element or of two of bf16. Words of many rows are packed as Packed, in `parts`
-// that are added one after the other; `spread` gives the word at `from`, or its part, to
-// every lane.
+// of one element or of two of bf16. `spread` gives the word at `from` to every lane.
 template <class T>
 struct RowTerms {
   using A = Accumulator<T>;
-  using Packed = T;
   using Loaded = simd::Vector<A>;
-  static constexpr int parts = 1, constants = 0;  // registers of constants
+  static constexpr int registers = 1;  // that Loaded takes
   static constexpr std::int64_t step = simd::lanes<A>;
   [[gnu::always_inline]] static Loaded read(const T* from) {
     if constexpr (std::is_same_v<T, Float16>) {
@@ -37,14 +34,6 @@ struct RowTerms {
       return simd::load_vector(from);
     }
   }
-  [[gnu::always_inline]] static Loaded read_packed(const Packed* from) {
-    return read(from);
-  }
-  [[gnu::always_inline]] static void pack(simd::Vector<A> words, Packed* to,
-                                          std::int64_t /*apart*/) {
-    simd::store_vector(reinterpret_cast<A*>(to), words);
-  }
-  template <int part>
   [[gnu::always_inline]] static Loaded spread(const T* from) {
     return simd::broadcast<A>(load(*from));
   }
@@ -56,21 +45,12 @@ struct RowTerms {
 #ifdef __AVX512BF16__
 template <>
 struct RowTerms<BFloat16> {
-  using Packed = BFloat16;
   using Loaded = __m512i;
-  static constexpr int parts = 1, constants = 0;
+  static constexpr int registers = 1;
   static constexpr std::int64_t step = 32;
   [[gnu::always_inline]] static Loaded read(const BFloat16* from) {
     return _mm512_loadu_si512(from);
   }
-  [[gnu::always_inline]] static Loaded read_packed(const Packed* from) {
-    return read(from);
-  }
-  [[gnu::always_inline]] static void pack(simd::Vector<float> words, Packed* to,
-                                          std::int64_t /*apart*/) {
-    simd::store_vector(reinterpret_cast<float*>(to), words);
-  }
-  template <int part>
   [[gnu::always_inline]] static Loaded spread(const BFloat16* from) {
     int word = 0;
     std::memcpy(&word, from, sizeof word);
@@ -84,60 +64,33 @@ struct RowTerms<BFloat16> {
   }
 };
 #else
-// Even and odd places apart: a shift and a mask make each of them f32, of rows that are
-// packed once for all columns.
+// Even and odd places apart: a shift and a mask make each of them f32.
 template <>
 struct RowTerms<BFloat16> {
   typedef std::uint32_t Words __attribute__((vector_size(simd::register_bytes)));
-  using Packed = float;
   struct Loaded {
     simd::Vector<float> even, odd;
   };
-  static constexpr int parts = 2, constants = 1;
+  static constexpr int registers = 2;
   static constexpr std::int64_t step = 2 * simd::lanes<float>;
-  [[gnu::always_inline]] static simd::Vector<float> even(Words words) {
-    return std::bit_cast<simd::Vector<float>>(words << 16);
-  }
-  [[gnu::always_inline]] static simd::Vector<float> odd(Words words) {
-    return std::bit_cast<simd::Vector<float>>(words & 0xffff0000u);
+  [[gnu::always_inline]] static Loaded split(Words words) {
+    return {std::bit_cast<simd::Vector<float>>(words << 16),
+            std::bit_cast<simd::Vector<float>>(words & 0xffff0000u)};
   }
   [[gnu::always_inline]] static Loaded read(const BFloat16* from) {
     Words words;
     std::memcpy(&words, from, sizeof words);
-    return {even(words), odd(words)};
+    return split(words);
   }
-  [[gnu::always_inline]] static simd::Vector<float> read_packed(const Packed* from) {
-    return simd::load_vector(from);
-  }
-  [[gnu::always_inline]] static void pack(simd::Vector<float> words, Packed* to,
-                                          std::int64_t apart) {
-    simd::store_vector(to, even(std::bit_cast<Words>(words)));
-    simd::store_vector(to + apart, odd(std::bit_cast<Words>(words)));
-  }
-  // The word is spread before it is taken apart: a compiler would do that in registers of
-  // integers, and take longer to bring each part over.
-  template <int part>
-  [[gnu::always_inline]] static simd::Vector<float> spread(const BFloat16* from) {
-    float word = 0;
+  [[gnu::always_inline]] static Loaded spread(const BFloat16* from) {
+    std::uint32_t word = 0;
     std::memcpy(&word, from, sizeof word);
-#if defined(__AVX512F__)
-    const auto words = std::bit_cast<Words>(_mm512_set1_ps(word));
-#elif defined(__AVX__)
-    const auto words = std::bit_cast<Words>(_mm256_set1_ps(word));
-#else
-    const auto words = std::bit_cast<Words>(simd::broadcast(word));
-#endif
-    return part == 0 ? even(words) : odd(words);
+    return split(Words{} + word);
   }
   [[gnu::always_inline]] static simd::Vector<float> add(simd::Vector<float> sums,
                                                         Loaded a, Loaded b) {
     return simd::multiply_add<float>(a.odd, b.odd,
                                      simd::multiply_add<float>(a.even, b.even, sums));
-  }
-  [[gnu::always_inline]] static simd::Vector<float> add(simd::Vector<float> sums,
-                                                        simd::Vector<float> a,
-                                                        simd::Vector<float> b) {
-    return simd::multiply_add<float>(a, b, sums);
   }
 };
 #endif
