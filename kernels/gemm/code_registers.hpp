@@ -27,9 +27,6 @@ constexpr __mmask16 every = 0xffff;
 #if defined(__AVX512F__)
   return std::bit_cast<Words>(_mm512_maskz_cvtepu8_epi32(
       every, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
-#elif defined(__AVX2__)
-  return std::bit_cast<Words>(
-      _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
 #else
   Words words;
   for (int i = 0; i < lanes; ++i) words[i] = from[i];
@@ -59,15 +56,6 @@ inline constexpr float e4m3_unit = 0x1p8f;  // as halves, whose exponent has a b
                                         _mm256_set1_epi16(static_cast<short>(0xbf80)));
   return std::bit_cast<Floats>(_mm512_maskz_cvtph_ps(every, bits));
 }
-#elif defined(__AVX2__) && defined(__F16C__)
-inline constexpr float e4m3_unit = 0x1p8f;
-[[gnu::always_inline]] inline Floats e4m3_parts(const std::uint8_t* from) {
-  const __m128i halves =
-      _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
-  const __m128i bits = _mm_and_si128(_mm_slli_epi16(halves, 7),
-                                     _mm_set1_epi16(static_cast<short>(0xbf80)));
-  return std::bit_cast<Floats>(_mm256_cvtph_ps(bits));
-}
 #else
 inline constexpr float e4m3_unit = 1.0f;
 [[gnu::always_inline]] inline Floats e4m3_parts(const std::uint8_t* from) {
@@ -95,6 +83,10 @@ inline constexpr float e4m3_unit = 1.0f;
   constexpr int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   return std::bit_cast<Floats>(_mm512_maskz_cvtph_ps(
       every, _mm512_maskz_cvtps_ph(every, std::bit_cast<__m512>(x), nearest)));
+#elif defined(__AVX2__) && defined(__F16C__)
+  constexpr int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return std::bit_cast<Floats>(
+      _mm256_cvtph_ps(_mm256_cvtps_ph(std::bit_cast<__m256>(x), nearest)));
 #else
   for (int i = 0; i < lanes; ++i) x[i] = load(round_to_half(x[i]));
   return x;
@@ -114,46 +106,78 @@ struct Steps {
   }
 };
 
+// The element of a step that a pair of registers holds at `place` where they hold what
+// those of numbers do (few_rows::load_two).
+template <class T>
+constexpr int usual_element(int place) {
+  const bool apart = std::is_same_v<T, BFloat16>;  // even and odd elements
+  return apart ? place % lanes * 2 + place / lanes : place;
+}
+constexpr int even_and_odd_element(int place) { return usual_element<BFloat16>(place); }
+
+// Which scales a way to numbers takes.
+struct Scales {
+  bool powers = false;  // powers of two alone
+};
+
+// Whether these are powers of two, or 0.
+inline bool are_powers(const float* numbers, std::int64_t count) {
+  std::uint32_t digits = 0;
+  for (std::int64_t i = 0; i < count; ++i)
+    digits |= std::bit_cast<std::uint32_t>(numbers[i]) & 0x7fffffu;
+  return digits == 0;
+}
+
+// Codes without zero points, whose numbers are rounded once, to T.
+template <class T>
+bool is_simple(const CodedMatrix& m) {
+  return m.zeros.empty() && Steps<T>(m).first == DType::f32 && m.factor == 1.0f;
+}
+
+// Numbers of a book, scaled and rounded to T. simple: see is_simple().
+template <class T, bool simple>
+[[gnu::always_inline]] inline Floats scaled(Floats x, const Steps<T>& steps, float scale,
+                                            float zero) {
+  if constexpr (simple) {
+    x = x * scale;
+  } else {
+    x = (x - zero) * scale;
+    if (steps.first == DType::bf16) x = to_bf16(x);
+    if (steps.first == DType::f16) x = to_f16(x);
+    x = x * steps.factor;
+  }
+  return std::is_same_v<T, BFloat16> ? to_bf16(x) : x;
+}
+
 // 16 numbers for each block of scales, looked up. A byte has an even place in its high
 // bits and the odd one behind it in its low bits: the two registers are those.
-// simple: without zero points, rounded once, to T.
 template <class T, bool simple>
 struct FourBits {
-  static constexpr bool even_and_odd = true;
+  static constexpr int most_steps = 1;  // that are read at once
   static constexpr std::int64_t codes_of_byte = 2;
+  static constexpr int element(int place) { return even_and_odd_element(place); }
+  using WithoutTies = void;  // a faster way to bf16 for some rows
+  static constexpr Scales scales{};
   static constexpr int parts = 16 / lanes;
   Floats table[parts];
 
-  static bool takes(const CodedMatrix& m) {
-    return !simple ||
-           (m.zeros.empty() && Steps<T>(m).first == DType::f32 && m.factor == 1.0f);
-  }
-  [[gnu::always_inline]] void set(const CodedMatrix& m, const Steps<T>& steps,
-                                  float scale, float zero) {
+  // What all rows share.
+  struct Shared {
+    const CodedMatrix& m;
+    Steps<T> steps;
+    explicit Shared(const CodedMatrix& matrix) : m(matrix), steps(matrix) {}
+  };
+  static bool takes(const CodedMatrix& m) { return !simple || is_simple<T>(m); }
+  [[gnu::always_inline]] void set(const Shared& shared, float scale, float zero) {
 #pragma GCC unroll 4
-    for (int i = 0; i < parts; ++i) {
-      Floats x = simd::load_vector(m.book.numbers + i * lanes);
-      if constexpr (simple) {
-        x = x * scale;
-      } else {
-        x = (x - zero) * scale;
-        if (steps.first == DType::bf16) x = to_bf16(x);
-        if (steps.first == DType::f16) x = to_f16(x);
-        x = x * steps.factor;
-      }
-      table[i] = std::is_same_v<T, BFloat16> ? to_bf16(x) : x;
-    }
+    for (int i = 0; i < parts; ++i)
+      table[i] = scaled<T, simple>(simd::load_vector(shared.m.book.numbers + i * lanes),
+                                   shared.steps, scale, zero);
   }
   [[gnu::always_inline]] Floats look_up(Words codes) const {
 #if defined(__AVX512F__)
     return std::bit_cast<Floats>(_mm512_maskz_permutexvar_ps(
         every, std::bit_cast<__m512i>(codes), std::bit_cast<__m512>(table[0])));
-#elif defined(__AVX2__)
-    const auto at = std::bit_cast<__m256i>(codes);
-    const __m256 low = _mm256_permutevar8x32_ps(std::bit_cast<__m256>(table[0]), at);
-    const __m256 high = _mm256_permutevar8x32_ps(std::bit_cast<__m256>(table[1]), at);
-    return std::bit_cast<Floats>(
-        _mm256_blendv_ps(low, high, std::bit_cast<__m256>(codes << 28)));
 #else
     Floats x;
     for (int i = 0; i < lanes; ++i) {
@@ -163,11 +187,12 @@ struct FourBits {
     return x;
 #endif
   }
-  // Elements [i, i + step) of a row of codes.
-  [[gnu::always_inline]] TwoRegisters load(const std::uint8_t* row,
-                                           std::int64_t i) const {
+  // Elements [i, i + steps * step) of a row of codes.
+  template <int steps>
+  [[gnu::always_inline]] void load(const Shared& /*shared*/, const std::uint8_t* row,
+                                   std::int64_t i, TwoRegisters* out) const {
     const Words two = widen(row + i / 2);
-    return {look_up(two >> 4), look_up(two)};  // of which the low four bits count
+    *out = {look_up(two >> 4), look_up(two)};  // of which the low four bits count
   }
 };
 
@@ -179,15 +204,21 @@ struct Bytes {
 #else
   static constexpr bool even_and_odd = false;
 #endif
+  static constexpr int most_steps = 1;
   static constexpr std::int64_t codes_of_byte = 1;
+  static constexpr int element(int place) {
+    return even_and_odd ? even_and_odd_element(place) : place;
+  }
+  using WithoutTies = void;
+  static constexpr Scales scales{};
   Floats scale, factor;
 
+  using Shared = Steps<T>;
   static bool takes(const CodedMatrix& m) {
     return m.zeros.empty() && Steps<T>(m).first == DType::f32 &&
            (type == CodeType::int8 || m.factor == 1.0f);
   }
-  [[gnu::always_inline]] void set(const CodedMatrix& /*m*/, const Steps<T>& steps,
-                                  float of_block, float /*zero*/) {
+  [[gnu::always_inline]] void set(const Shared& steps, float of_block, float /*zero*/) {
     // A power of two changes no digit: the product is rounded as that of the number.
     scale = simd::broadcast(type == CodeType::int8 ? of_block : of_block * e4m3_unit);
     factor = simd::broadcast(steps.factor);
@@ -196,17 +227,21 @@ struct Bytes {
     if constexpr (type == CodeType::int8) return integers(from) * scale * factor;
     return e4m3_parts(from) * scale;
   }
-  [[gnu::always_inline]] TwoRegisters load(const std::uint8_t* row,
-                                           std::int64_t i) const {
+  template <int steps>
+  [[gnu::always_inline]] void load(const Shared& /*shared*/, const std::uint8_t* row,
+                                   std::int64_t i, TwoRegisters* out) const {
     const Floats first = numbers(row + i), second = numbers(row + i + lanes);
-    if constexpr (std::is_same_v<T, float>) return {first, second};
+    if constexpr (std::is_same_v<T, float>) {
+      *out = {first, second};
+      return;
+    }
 #if defined(__AVX512BF16__)
     const auto words = std::bit_cast<Words>(
         _mm512_cvtne2ps_pbh(std::bit_cast<__m512>(second), std::bit_cast<__m512>(first)));
-    return {std::bit_cast<Floats>(words << 16),
+    *out = {std::bit_cast<Floats>(words << 16),
             std::bit_cast<Floats>(words & 0xffff0000u)};
 #else
-    return {to_bf16(first), to_bf16(second)};
+    *out = {to_bf16(first), to_bf16(second)};
 #endif
   }
 };

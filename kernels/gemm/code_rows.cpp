@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
+#include <utility>
 
 #include "base/split.hpp"
 #include "kernels/gemm/code_registers.hpp"
+#include "kernels/gemm/code_tables.hpp"
 #include "kernels/gemm/finish.hpp"
 #include "kernels/gemm/workspace.hpp"
 #include "kernels/host/code_numbers.hpp"
@@ -27,20 +30,23 @@ constexpr int most_columns(int rows) {
   return simd::registers == 32 ? (rows <= 2 ? 4 : 2) : rows == 1 ? 2 : 1;
 }
 
-template <std::size_t... I>
-[[gnu::always_inline]] inline TwoRegisters apart(TwoRegisters x,
-                                                 std::index_sequence<I...>) {
-  return {__builtin_shufflevector(x.first, x.second, static_cast<int>(2 * I)...),
-          __builtin_shufflevector(x.first, x.second, static_cast<int>(2 * I + 1)...)};
+// Where a pair of registers of Code holds an element of a step.
+template <class Code>
+constexpr int place_of(int element) {
+  int place = 0;
+  while (Code::element(place) != element) ++place;
+  return place;
 }
-template <std::size_t... I>
-[[gnu::always_inline]] inline TwoRegisters in_turn(TwoRegisters x,
-                                                   std::index_sequence<I...>) {
-  constexpr std::size_t half = lanes / 2;
-  return {__builtin_shufflevector(x.first, x.second,
-                                  static_cast<int>(I % 2 * lanes + I / 2)...),
-          __builtin_shufflevector(x.first, x.second,
-                                  static_cast<int>(I % 2 * lanes + I / 2 + half)...)};
+
+// A pair of registers of sums with each sum in the lane that it has in few_rows::Rows.
+template <class T, class Code, std::size_t... I>
+[[gnu::always_inline]] inline TwoRegisters in_place(TwoRegisters x,
+                                                    std::index_sequence<I...>) {
+  constexpr auto from = [](std::size_t place) {
+    return place_of<Code>(few_rows::usual_element<T>(static_cast<int>(place)));
+  };
+  return {__builtin_shufflevector(x.first, x.second, from(I)...),
+          __builtin_shufflevector(x.first, x.second, from(I + lanes)...)};
 }
 
 // Whether rows of codes can be read in steps, each with one scale.
@@ -102,35 +108,30 @@ struct InRegisters {
   const T* a;
   std::int64_t a_stride;
   const float* x;  // A in f32, as registers of codes lie: [rows, whole]
-  few_rows::Steps<T> steps{m};
   std::int64_t k = m.shape[1], whole = k / step * step;
 
   const std::uint8_t* codes_of(std::int64_t row) const {
     return m.codes.data<std::uint8_t>() + row * CodedMatrix::row_bytes(m.type, k);
   }
 
-  bool is_plain(std::int64_t row) const {
+  // Scales of blocks of a row.
+  std::pair<const float*, std::int64_t> scales_of(std::int64_t row) const {
     const ScaleLayout::Row at = m.layout.row(row);
-    const std::int64_t blocks = (at.before + k - 1) / m.layout.columns + 1;
-    return are_plain(m.scales.data<float>() + at.scale, blocks) &&
-           (m.zeros.empty() || are_plain(m.zeros.data<float>() + at.scale, blocks)) &&
+    return {m.scales.data<float>() + at.scale,
+            (at.before + k - 1) / m.layout.columns + 1};
+  }
+  bool is_plain(std::int64_t row) const {
+    constexpr few_rows::Scales wanted = Code::scales;
+    const auto [scales, blocks] = scales_of(row);
+    const std::int64_t first = m.layout.row(row).scale;
+    return are_plain(scales, blocks) &&
+           (!wanted.powers || few_rows::are_powers(scales, blocks)) &&
+           (m.zeros.empty() || are_plain(m.zeros.data<float>() + first, blocks)) &&
            (m.type != CodeType::e4m3 || are_numbers(codes_of(row), k));
   }
 
-  // A register pair of sums with each sum in the lane that it has in few_rows::Rows.
-  static TwoRegisters in_place(TwoRegisters sums) {
-    constexpr bool wanted = std::is_same_v<T, BFloat16>;
-    constexpr auto all = std::make_index_sequence<static_cast<std::size_t>(lanes)>();
-    if constexpr (Code::even_and_odd == wanted)
-      return sums;
-    else if constexpr (wanted)
-      return apart(sums, all);
-    else
-      return in_turn(sums, all);
-  }
-
   // sums[row][j] of rows `column` + j of codes.
-  template <int rows, int columns>
+  template <class Reader, int rows, int columns>
   [[gnu::noinline]] void dot(std::int64_t column, float (&sums)[most_few_rows][4]) const {
     Floats partial[rows][columns][2] = {};
     const std::int64_t width = m.layout.columns, ahead = 2 * columns;
@@ -145,40 +146,46 @@ struct InRegisters {
       scales[j] = m.scales.data<float>() + first;
       zeros[j] = m.zeros.empty() ? no_zeros : m.zeros.data<float>() + first;
     }
+    const typename Reader::Shared shared(m);
     std::int64_t block = before / width;
     for (std::int64_t i = 0; i < whole; ++block) {
       const std::int64_t stop = std::min(whole, (block + 1) * width - before);
-      Code code[columns];
+      Reader code[columns];
 #pragma GCC unroll 4
       for (int j = 0; j < columns; ++j)
-        code[j].set(m, steps, scales[j][block],
+        code[j].set(shared, scales[j][block],
                     zeros[j] == nullptr ? 0.0f : zeros[j][block]);
-      for (; i < stop; i += step) {
-        TwoRegisters right[columns];
+      const auto add = [&]<int steps>() __attribute__((always_inline)) {
+        TwoRegisters right[columns][steps];
 #pragma GCC unroll 4
         for (int j = 0; j < columns; ++j) {
-          __builtin_prefetch(codes + (j + ahead) * bytes + i / Code::codes_of_byte);
-          right[j] = code[j].load(codes + j * bytes, i);
+          __builtin_prefetch(codes + (j + ahead) * bytes + i / Reader::codes_of_byte);
+          code[j].template load<steps>(shared, codes + j * bytes, i, right[j]);
         }
+#pragma GCC unroll 2
+        for (int s = 0; s < steps; ++s, i += step)
 #pragma GCC unroll 4
-        for (int row = 0; row < rows; ++row) {
-          const TwoRegisters left = few_rows::load_two(x + row * whole + i);
+          for (int row = 0; row < rows; ++row) {
+            const TwoRegisters left = few_rows::load_two(x + row * whole + i);
 #pragma GCC unroll 4
-          for (int j = 0; j < columns; ++j) {
-            partial[row][j][0] += left.first * right[j].first;
-            partial[row][j][1] += left.second * right[j].second;
+            for (int j = 0; j < columns; ++j)
+              few_rows::add_product(partial[row][j], left, right[j][s]);
           }
-        }
-      }
+      };
+      if constexpr (Reader::most_steps > 1)
+        while (i + Reader::most_steps * step <= stop)
+          add.template operator()<Reader::most_steps>();
+      while (i < stop) add.template operator()<1>();
     }
+    constexpr auto all = std::make_index_sequence<static_cast<std::size_t>(lanes)>();
     const float* const numbers = numbers_of(m);
     for (int j = 0; j < columns; ++j) {
       T rest[step] = {};
       if (whole < k) host::decode_part(m, numbers, column + j, whole, k, rest);
       for (int row = 0; row < rows; ++row)
-        sums[row][j] =
-            few_rows::sum_of(in_place({partial[row][j][0], partial[row][j][1]}),
-                             a + row * a_stride + whole, rest, k - whole);
+        sums[row][j] = few_rows::sum_of(
+            in_place<T, Reader>({partial[row][j][0], partial[row][j][1]}, all),
+            a + row * a_stride + whole, rest, k - whole);
     }
   }
 
@@ -189,7 +196,20 @@ struct InRegisters {
         return Decoded<T>{m, a, a_stride}.template run<rows>(column, column + columns,
                                                              room, finish);
     float sums[most_few_rows][4];
-    dot<rows, columns>(column, sums);
+    using Faster = typename Code::WithoutTies;
+    if constexpr (std::is_void_v<Faster>) {
+      dot<Code, rows, columns>(column, sums);
+    } else {
+      bool ties = false;
+      for (int j = 0; j < columns; ++j) {
+        const auto [scales, blocks] = scales_of(column + j);
+        ties = ties || Code::may_tie(m, scales, blocks);
+      }
+      if (ties)
+        dot<Code, rows, columns>(column, sums);
+      else
+        dot<Faster, rows, columns>(column, sums);
+    }
     for (int j = 0; j < columns; ++j)
       for (int row = 0; row < rows; ++row) finish(row, column + j, sums[row][j]);
   }
@@ -205,8 +225,8 @@ struct InRegisters {
 };
 
 // Row by row, the whole steps of A in f32, in the order of the registers of codes.
-template <class T>
-const float* laid_out(const TensorView& a, bool even_and_odd) {
+template <class T, class Code>
+const float* laid_out(const TensorView& a) {
   const std::int64_t whole = a.dim(1) / step * step;
   auto* const x = static_cast<float*>(workspace(
       WorkspaceUse::left, static_cast<std::size_t>(a.dim(0) * whole) * sizeof(float)));
@@ -214,8 +234,9 @@ const float* laid_out(const TensorView& a, bool even_and_odd) {
     const T* const from = a.data<T>() + row * a.stride(0);
     float* const to = x + row * whole;
     for (std::int64_t i = 0; i < whole; i += step)
-      for (std::int64_t j = 0; j < step; ++j)
-        to[i + (even_and_odd ? j % 2 * lanes + j / 2 : j)] = load(from[i + j]);
+#pragma GCC unroll 32
+      for (int place = 0; place < step; ++place)
+        to[i + place] = load(from[i + Code::element(place)]);
   }
   return x;
 }
@@ -239,34 +260,64 @@ void share(const TensorView& c, const CodedMatrix& m, std::int64_t rows,
              }));
 }
 
-template <class T, class C, class Code>
-bool multiply_by(const TensorView& c, const TensorView& a, const CodedMatrix& m,
-                 const TensorView& bias) {
-  if (!in_steps(m) || !Code::takes(m)) return false;
-  const float* const x = laid_out<T>(a, Code::even_and_odd);
-  share<T, C>(c, m, a.dim(0), bias, InRegisters<T, Code>{m, a.data<T>(), a.stride(0), x});
-  return true;
-}
+// By the first of Codes that takes the matrix; false: none does.
+template <class T, class C>
+struct Multiply {
+  const TensorView &c, &a;
+  const CodedMatrix& m;
+  const TensorView& bias;
+
+  template <class Code>
+  bool by() const {
+    if (!in_steps(m) || !Code::takes(m)) return false;
+    const float* const x = laid_out<T, Code>(a);
+    share<T, C>(c, m, a.dim(0), bias,
+                InRegisters<T, Code>{m, a.data<T>(), a.stride(0), x});
+    return true;
+  }
+#if defined(TRIREME_CODE_TABLES)
+  bool by_four_bits() const {
+    using few_rows::BookTables, few_rows::ScaledTables;
+    if (by<BookTables<T, 2>>()) return true;
+    if constexpr (std::is_same_v<T, float>) {
+      if (by<BookTables<T, 4>>()) return true;
+    } else {
+      if (by<ScaledTables<T, true>>()) return true;
+    }
+    return by<ScaledTables<T, false>>();
+  }
+  template <CodeType type>
+  bool by_bytes() const {
+    using few_rows::SpreadBytes;
+    if (by<SpreadBytes<T, type, false>>()) return true;
+    if constexpr (type == CodeType::int8) return by<SpreadBytes<T, type, true>>();
+    return false;
+  }
+#else
+  bool by_four_bits() const {
+    using few_rows::FourBits;
+    return by<FourBits<T, true>>() || by<FourBits<T, false>>();
+  }
+  template <CodeType type>
+  bool by_bytes() const {
+    return by<few_rows::Bytes<T, type>>();
+  }
+#endif
+  bool in_registers() const {
+    switch (m.type) {
+      case CodeType::four_bits: return by_four_bits();
+      case CodeType::int8: return by_bytes<CodeType::int8>();
+      case CodeType::e4m3: return by_bytes<CodeType::e4m3>();
+    }
+    return false;
+  }
+};
 
 template <class T, class C>
 void multiply(const TensorView& c, const TensorView& a, const CodedMatrix& m,
               const TensorView& bias) {
-  using few_rows::Bytes, few_rows::FourBits;
-  bool done = false;
-  switch (m.type) {
-    case CodeType::four_bits:
-      done = multiply_by<T, C, FourBits<T, true>>(c, a, m, bias) ||
-             multiply_by<T, C, FourBits<T, false>>(c, a, m, bias);
-      break;
-    case CodeType::int8:
-      done = multiply_by<T, C, Bytes<T, CodeType::int8>>(c, a, m, bias);
-      break;
-    case CodeType::e4m3:
-      done = multiply_by<T, C, Bytes<T, CodeType::e4m3>>(c, a, m, bias);
-      break;
-  }
-  if (done) return;
-  share<T, C>(c, m, a.dim(0), bias, Decoded<T>{m, a.data<T>(), a.stride(0)});
+  if (!Multiply<T, C>{c, a, m, bias}.in_registers())
+    share<T, C>(c, m, a.dim(0), bias, Decoded<T>{m, a.data<T>(), a.stride(0)});
 }
 
 }  // namespace

@@ -32,6 +32,12 @@ constexpr std::int64_t step = 2 * simd::lanes<float>;
   return {std::bit_cast<Floats>(words << 16), std::bit_cast<Floats>(words & 0xffff0000u)};
 }
 
+[[gnu::always_inline]] inline void add_product(Floats (&sums)[2], TwoRegisters a,
+                                               TwoRegisters b) {
+  sums[0] = simd::multiply_add<float>(a.first, b.first, sums[0]);
+  sums[1] = simd::multiply_add<float>(a.second, b.second, sums[1]);
+}
+
 // The sum of two registers of sums, and of the products of `count` elements more.
 template <class T>
 [[gnu::always_inline]] inline float sum_of(TwoRegisters partial, const T* a, const T* b,
@@ -68,8 +74,7 @@ struct Rows {
         const TwoRegisters left = load_two(a + row * a_stride + i);
 #pragma GCC unroll 4
         for (int j = 0; j < columns; ++j) {
-          partial[row][j][0] += left.first * right[j].first;
-          partial[row][j][1] += left.second * right[j].second;
+          add_product(partial[row][j], left, right[j]);
         }
       }
     }

@@ -30,7 +30,8 @@ class RowPanels {
   static constexpr int lanes = simd::lanes<A>;
   static constexpr int most_vectors = simd::registers == 32 ? 4 : 2;
   // Registers' worth of K whose columns stay in the first cache through all lanes.
-  static constexpr std::int64_t most_steps = 32;
+  static constexpr std::int64_t most_steps = 2048 / simd::register_bytes;
+  static constexpr std::int64_t cache_line = 64;  // bytes
   // Tiles that take a lane of the rows in turn while it is in the first cache: more where
   // their columns, of a smaller type than the sums, leave room there.
   static constexpr int tiles_of(int vectors) {
@@ -54,14 +55,16 @@ class RowPanels {
     const bool worth = M < lanes ? 4 * left >= lanes : 5 * left > 2 * lanes;
     return std::is_same_v<T, Float16> ? 0 : worth ? M : M - left;
   }
-  static std::int64_t elements(std::int64_t rows, std::int64_t K) {
-    return divide_up(rows, lanes) * lanes * (K / Terms::step * Terms::step);
+  static std::size_t bytes(std::int64_t rows, std::int64_t K) {
+    return static_cast<std::size_t>(divide_up(rows, lanes) * lanes *
+                                    (K / Terms::step * Terms::step)) *
+           sizeof(T);
   }
 
-  // Packs the first `rows` rows of `a` into `to`, which has room for elements().
-  RowPanels(const T* a, std::int64_t stride, std::int64_t rows, std::int64_t K, T* to,
+  // Packs the first `rows` rows of `a` into `to`, which has room for bytes().
+  RowPanels(const T* a, std::int64_t stride, std::int64_t rows, std::int64_t K, void* to,
             int threads)
-      : packed_(to), rows_(rows), steps_(K / Terms::step) {
+      : packed_(static_cast<T*>(to)), rows_(rows), steps_(K / Terms::step) {
     const std::int64_t vectors = divide_up(rows, lanes);
     panels_ = divide_up(vectors, most_vectors);
     for_ranges("gemm.pack", vectors, std::max<std::int64_t>(1, (1 << 14) / (K * lanes)),
@@ -95,27 +98,38 @@ class RowPanels {
     return split_range(divide_up(rows_, lanes), panels_, panel);
   }
 
-  // Of panel after panel: lane by lane of K, step by step, the words of all its rows.
+  // Parts of K, of which the columns stay in the first cache.
+  std::int64_t parts() const {
+    return std::max<std::int64_t>(1, divide_up(steps_, most_steps));
+  }
+
+  // Of panel after panel: part after part of K, of that lane by lane, step by step, the
+  // words of all its rows, in the order in which they are read.
   void pack(const T* a, std::int64_t stride, std::int64_t vector) {
     std::int64_t panel = 0;
     while (vectors_of(panel).end <= vector) ++panel;
     const Range vectors = vectors_of(panel);
-    T* const to =
+    T* to =
         packed_ + (vectors.begin * steps_ * lanes + vector - vectors.begin) * Terms::step;
-    for (std::int64_t s = 0; s < steps_; ++s) {
-      Vector words[lanes];
+    for (std::int64_t part = 0; part < parts(); ++part) {
+      const Range steps = split_range(steps_, parts(), part);
+      for (std::int64_t s = steps.begin; s < steps.end; ++s) {
+        Vector words[lanes];
 #pragma GCC unroll 16
-      for (int i = 0; i < lanes; ++i) {
-        words[i] = Vector{};
-        if (const std::int64_t row = vector * lanes + i; row < rows_)
-          std::memcpy(&words[i], a + row * stride + s * Terms::step, sizeof(Vector));
+        for (int i = 0; i < lanes; ++i) {
+          words[i] = Vector{};
+          if (const std::int64_t row = vector * lanes + i; row < rows_)
+            std::memcpy(&words[i], a + row * stride + s * Terms::step, sizeof(Vector));
+        }
+        simd::exchange_all<A>(words);
+#pragma GCC unroll 16
+        for (int lane = 0; lane < lanes; ++lane)
+          simd::store_vector(
+              reinterpret_cast<A*>(to + (lane * steps.count() + s - steps.begin) *
+                                            vectors.count() * Terms::step),
+              words[lane]);
       }
-      simd::exchange_all<A>(words);
-#pragma GCC unroll 16
-      for (int lane = 0; lane < lanes; ++lane)
-        simd::store_vector(reinterpret_cast<A*>(to + (lane * steps_ + s) *
-                                                         vectors.count() * Terms::step),
-                           words[lane]);
+      to += steps.count() * lanes * vectors.count() * Terms::step;
     }
   }
 
@@ -147,21 +161,34 @@ class RowPanels {
       const T* behind, std::int64_t b_stride, A* to) const {
     constexpr int columns = columns_of(vectors), sums_of_tile = columns * vectors;
     Vector kept[lanes][tiles * sums_of_tile];
-    const std::int64_t parts = std::max<std::int64_t>(1, divide_up(steps_, most_steps));
-    for (std::int64_t part = 0; part < parts; ++part) {
-      const Range steps = split_range(steps_, parts, part);
-      for (int lane = 0; lane < lanes; ++lane) {
-        const Range fetched = split_range(steps.count(), lanes, lane);
-        for (std::int64_t s = fetched.begin; s < fetched.end; ++s)
-#pragma GCC unroll 12
-          for (int c = 0; c < tiles * columns; ++c)
-            __builtin_prefetch(behind + c * b_stride + (steps.begin + s) * Terms::step);
+    const T* x = from;
+    for (std::int64_t part = 0; part < parts(); ++part) {
+      const Range steps = split_range(steps_, parts(), part);
+      const std::int64_t of_lane = steps.count() * vectors * Terms::step;
+      for (int lane = 0; lane < lanes; ++lane, x += of_lane) {
+        fetch<tiles * columns>(behind, b_stride, steps, lane);
         for (int tile = 0; tile < tiles; ++tile)
           multiply_lane<vectors, columns>(
-              from + (lane * steps_ + steps.begin) * vectors * Terms::step, steps,
-              b.data() + tile * columns, lane, part == 0, part + 1 == parts,
+              x, steps, b.data() + tile * columns, lane, part == 0, part + 1 == parts(),
               kept[lane] + tile * sums_of_tile, to + tile * sums_of_tile * lanes);
       }
+    }
+  }
+
+  // The share of a lane in these steps of `columns` columns.
+  template <int columns>
+  [[gnu::always_inline]] static void fetch(const T* b, std::int64_t b_stride,
+                                           const Range& steps, int lane) {
+    constexpr auto bytes = static_cast<std::int64_t>(sizeof(T));
+    const Range lines = split_range(
+        divide_up(steps.count() * Terms::step * bytes, cache_line), lanes, lane);
+    const T* at = b + steps.begin * Terms::step + lines.begin * (cache_line / bytes);
+    for (std::int64_t line = lines.begin; line < lines.end; ++line) {
+      const T* of_column = at;
+#pragma GCC unroll 12
+      for (int c = 0; c < columns; ++c, of_column += b_stride)
+        __builtin_prefetch(of_column);
+      at += cache_line / bytes;
     }
   }
 
@@ -172,6 +199,7 @@ class RowPanels {
                                             const T* const* b, int lane, bool first,
                                             bool last, Vector* kept, A* to) const {
     constexpr std::int64_t per_word = Terms::step / lanes;
+    constexpr std::int64_t ahead = 16 * cache_line / sizeof(T);
     Vector sums[columns * vectors];
 #pragma GCC unroll 32
     for (int i = 0; i < columns * vectors; ++i) sums[i] = first ? Vector{} : kept[i];
@@ -179,6 +207,7 @@ class RowPanels {
       typename Terms::Loaded rows[vectors];
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) rows[v] = Terms::read(x + v * Terms::step);
+      if constexpr (simd::registers == 16) __builtin_prefetch(x + ahead);
       x += vectors * Terms::step;
 #pragma GCC unroll 8
       for (int c = 0; c < columns; ++c) {

@@ -146,13 +146,12 @@ void transpose_rows(const TensorView& b_KN, T* to) {
 template <class T>
 RowPanels<T> panels_of(const TensorView& a) {
   const std::int64_t K = a.dim(1), rows = RowPanels<T>::rows_of(a.dim(0));
-  const auto bytes =
-      static_cast<std::size_t>(RowPanels<T>::elements(rows, K)) * sizeof(T);
+  const std::size_t bytes = RowPanels<T>::bytes(rows, K);
   return {a.data<T>(),
           a.stride(0),
           rows,
           K,
-          bytes > 0 ? static_cast<T*>(workspace(WorkspaceUse::left, bytes)) : nullptr,
+          bytes > 0 ? workspace(WorkspaceUse::left, bytes) : nullptr,
           threads()};
 }
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-#if defined(__AVX512F__) || defined(__FMA__)
+#ifdef __AVX512BF16__
 #include <immintrin.h>
 #endif
 
@@ -15,34 +15,6 @@
 #include "kernels/host/vector_math.hpp"
 
 namespace trireme::kernels {
-
-// sums + a b, rounded once where the processor can. It is not left to the compiler: GCC
-// tuned for a Zen with registers of 256 bits rounds the product as well where a loop has
-// one sum alone, so that a row's bits would depend on the tile that it lies in.
-template <class A>
-[[gnu::always_inline]] inline simd::Vector<A> multiply_add(simd::Vector<A> sums,
-                                                           simd::Vector<A> a,
-                                                           simd::Vector<A> b) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(A) == sizeof(double))
-    return std::bit_cast<simd::Vector<A>>(_mm512_fmadd_pd(std::bit_cast<__m512d>(a),
-                                                          std::bit_cast<__m512d>(b),
-                                                          std::bit_cast<__m512d>(sums)));
-  else
-    return std::bit_cast<simd::Vector<A>>(_mm512_fmadd_ps(
-        std::bit_cast<__m512>(a), std::bit_cast<__m512>(b), std::bit_cast<__m512>(sums)));
-#elif defined(__FMA__)
-  if constexpr (sizeof(A) == sizeof(double))
-    return std::bit_cast<simd::Vector<A>>(_mm256_fmadd_pd(std::bit_cast<__m256d>(a),
-                                                          std::bit_cast<__m256d>(b),
-                                                          std::bit_cast<__m256d>(sums)));
-  else
-    return std::bit_cast<simd::Vector<A>>(_mm256_fmadd_ps(
-        std::bit_cast<__m256>(a), std::bit_cast<__m256>(b), std::bit_cast<__m256>(sums)));
-#else
-  return sums + a * b;
-#endif
-}
 
 // A register holds `step` elements of a row: a word of the size of a sum for each lane,
 // of one element or of two of bf16. `spread` gives the word at `from` to every lane.
@@ -66,7 +38,7 @@ struct RowTerms {
     return simd::broadcast<A>(load(*from));
   }
   [[gnu::always_inline]] static Loaded add(Loaded sums, Loaded a, Loaded b) {
-    return multiply_add<A>(sums, a, b);
+    return simd::multiply_add<A>(a, b, sums);
   }
 };
 
@@ -117,7 +89,8 @@ struct RowTerms<BFloat16> {
   }
   [[gnu::always_inline]] static simd::Vector<float> add(simd::Vector<float> sums,
                                                         Loaded a, Loaded b) {
-    return multiply_add<float>(multiply_add<float>(sums, a.even, b.even), a.odd, b.odd);
+    return simd::multiply_add<float>(a.odd, b.odd,
+                                     simd::multiply_add<float>(a.even, b.even, sums));
   }
 };
 #endif

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/vocabulary_gather.hpp"
 
+#include <algorithm>
+
 #include "base/device_memory.hpp"
 #include "base/split.hpp"
 #include "kernels/elementwise.hpp"
@@ -12,6 +14,17 @@ namespace {
 std::int64_t padded_width(const LoadedModel& model) {
   return divide_up(model.config().vocabulary,
                    static_cast<std::int64_t>(model.region().size()));
+}
+
+// to [0, count) = elements of f32 or f64 from `first` on.
+void put(const TensorView& from, std::int64_t first, std::int64_t count, double* to) {
+  if (from.dtype() == DType::f64) {
+    std::copy_n(from.data<double>() + first, count, to);
+    return;
+  }
+  const float* const numbers = from.data<float>() + first;
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<double>(numbers[i]);
 }
 
 // Twice as large as is needed: batches grow.
@@ -36,9 +49,16 @@ void plan_gather(const LoadedModel& model, nn::Pass& pass, const TensorView& log
 void gather_vocabulary(const LoadedModel& model, nn::Pass& pass,
                        const TensorView& logits_RV, Buffer& landing,
                        std::vector<double>& all_RV) {
-  const ArenaScope scope(pass.scratch);
   const std::int64_t R = logits_RV.dim(0), ranks = model.region().size(),
-                     V = model.config().vocabulary, padded_V = padded_width(model);
+                     V = model.config().vocabulary;
+  all_RV.resize(static_cast<std::size_t>(R * V));
+  if (ranks == 1 && logits_RV.device().is_host()) {  // they are all there
+    for (std::int64_t row = 0; row < R; ++row)
+      put(logits_RV, row * logits_RV.stride(0), V, all_RV.data() + row * V);
+    return;
+  }
+  const ArenaScope scope(pass.scratch);
+  const std::int64_t padded_V = padded_width(model);
   const TensorView padded =
       pass.scratch.take(logits_RV.dtype(), {R, padded_V}, "padded logits");
   if (logits_RV.dim(1) < padded_V) kernels::fill(pass.stream, padded, 0.0);
@@ -48,16 +68,11 @@ void gather_vocabulary(const LoadedModel& model, nn::Pass& pass,
   const TensorView host(landing.view().raw(), gathered.dtype(), gathered.shape());
   copy_bytes(pass.stream, gathered, host);
   pass.stream.synchronize();
-  all_RV.resize(static_cast<std::size_t>(R * V));
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     const Range part = split_range(V, ranks, rank);
     for (std::int64_t row = 0; row < R; ++row)
-      for (std::int64_t i = 0; i < part.count(); ++i) {
-        const std::int64_t from = (rank * R + row) * padded_V + i;
-        all_RV[static_cast<std::size_t>(row * V + part.begin + i)] =
-            host.dtype() == DType::f64 ? host.data<double>()[from]
-                                       : static_cast<double>(host.data<float>()[from]);
-      }
+      put(host, (rank * R + row) * padded_V, part.count(),
+          all_RV.data() + row * V + part.begin);
   }
 }
 

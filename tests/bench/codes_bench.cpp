@@ -7,6 +7,7 @@
 // bytes of codes and scales (of numbers).
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <functional>
@@ -93,6 +94,13 @@ constexpr Kind kinds[] = {
     {"MXFP4, groups of 32", CodeType::four_bits, 1, 32, false, as_operands},
 };
 
+// Its numbers, and scales that are powers of two.
+void make_mxfp4(OwnedCodes& codes) {
+  codes.matrix.book = test::mxfp4_book;
+  for (float& scale : codes.scales.view().span<float>())
+    scale = std::ldexp(1.0F, std::ilogb(scale + 0x1p-20F));
+}
+
 class CodesBench {
  public:
   CodesBench(std::int64_t N, std::int64_t K, std::int64_t rows)
@@ -128,6 +136,7 @@ class CodesBench {
           kind.type, {N_, K_}, test::grid_of_scales(kind.rows, width, K_, 0, 0),
           kind.zeros);
       codes.matrix.rounding = kind.rounding == as_operands ? type : kind.rounding;
+      if (kind.columns == 32) make_mxfp4(codes);
       const auto bytes = static_cast<double>(codes.matrix.bytes());
       const auto weight = std::make_shared<WeightCodes>();
       weight->numbers = numbers->view();

@@ -171,6 +171,42 @@ TEST(CodeProducts, OfAllCodes) {
     });
 }
 
+// As MXFP4 has them, whose products need no rounding, but for one row.
+TEST(CodeProducts, OfScalesThatArePowersOfTwo) {
+  for (const std::int64_t K : {96, 272})
+    expect_all([&] {
+      OwnedCodes codes = coded_matrix(CodeType::four_bits, {9, K},
+                                      grid_of_scales(1, 32, K, 0, 0), false);
+      codes.matrix.book = test::mxfp4_book;
+      const auto scales = codes.scales.view().span<float>();
+      for (std::size_t i = 0; i < scales.size(); ++i)
+        scales[i] = std::ldexp(1.0F, static_cast<int>(i % 9) - 4);
+      scales[2] = 0.0F;
+      scales[scales.size() / 2] = 0.3F;
+      return codes;
+    });
+}
+
+// Rows of bytes with one scale: where numbers lie in the middle of two of bf16, and where
+// none does.
+TEST(CodeProducts, OfNumbersInTheMiddleOfTwo) {
+  for (const CodeType type : {CodeType::int8, CodeType::e4m3})
+    for (const float factor : {1.0F, 0x1.03p-7F}) {
+      if (type == CodeType::e4m3 && factor != 1.0F) continue;
+      expect_all([&] {
+        OwnedCodes codes =
+            coded_matrix(type, {9, 1040}, grid_of_scales(1, 1040, 1040, 0, 0), false);
+        codes.matrix.factor = factor;
+        const auto scales = codes.scales.view().span<float>();
+        scales[0] = scales[1] = 0x1.01p0F;
+        scales[4] = -0x1.018p-5F;
+        scales[6] = 200.0F;
+        scales[7] = 0x1p-79F;
+        return codes;
+      });
+    }
+}
+
 TEST(CodeProducts, OfBoxes) {
   for (const bool by_rows : {true, false}) {
     const Shape one = by_rows ? Shape{5, 128} : Shape{12, 64};

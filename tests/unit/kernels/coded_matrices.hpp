@@ -25,6 +25,11 @@ class SomeNumbers {
   std::uint32_t state_;
 };
 
+// E2M1.
+inline constexpr CodeBook mxfp4_book = {{0.0F, 0.5F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 6.0F,
+                                         -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F,
+                                         -6.0F}};
+
 // A matrix of random codes with scales, and zero points if they are wanted.
 inline OwnedCodes coded_matrix(CodeType type, const Shape& shape,
                                const ScaleLayout& layout, bool zeros) {
