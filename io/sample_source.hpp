@@ -136,6 +136,8 @@ struct SourceConfig {
   LossOn loss_on = LossOn::automatic;
   std::string chat_template = {}, template_date = {};
   InfillingConfig infilling = {};
+  // What the user gives the sequence by, for messages; empty: it is the model's.
+  std::string sequence_by = "model.sequence";
   int threads = 1;  // that texts are tokenized by; the tokens are the same for any number
 };
 

@@ -165,9 +165,9 @@ void TokenStream::cut_samples(const SourceConfig& config) {
           "{}: none of the {} documents has more than one token: give more data", names,
           rows_ ? rows_->left_out() : 0);
   fail(Status::bad_content,
-       "{}: the data has {} tokens, but one sample of model.sequence = {} needs {}: "
-       "give more data or a shorter sequence",
-       names, tokens(), sequence_, sequence_ + 1);
+       "{}: the data has {} tokens, but a sequence of {} needs {}: give more data{}",
+       names, tokens(), sequence_, sequence_ + 1,
+       config.sequence_by.empty() ? "" : format(", or a smaller {}", config.sequence_by));
 }
 
 void TokenStream::fit_documents(const SourceConfig& config) {

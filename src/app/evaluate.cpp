@@ -59,6 +59,8 @@ std::unique_ptr<io::SampleSource> open_data(const Arguments& arguments,
   source.named_by.clear();
   source.packing = io::Packing::none;
   source.infilling = {};
+  // Learned positions are a tensor: their number is not to be chosen.
+  source.sequence_by = config.model.rotary() ? "--sequence" : "";
   const bool reads_text =
       source.kind == io::SourceKind::text || source.kind == io::SourceKind::chat;
   if (reads_text || arguments.has("--tokenizer"))

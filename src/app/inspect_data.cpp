@@ -129,7 +129,8 @@ void inspect_data(const std::string& path, const Arguments& arguments) {
       io::open_source({.kind = token_file_kind(path).value_or(io::SourceKind::tokens),
                        .paths = {path},
                        .sequence = sequence,
-                       .vocabulary = tokenizer ? tokenizer->vocabulary() : INT32_MAX});
+                       .vocabulary = tokenizer ? tokenizer->vocabulary() : INT32_MAX,
+                       .sequence_by = "--sequence"});
   std::optional<std::int32_t> end = source->end_token();
   if (!end && tokenizer) end = tokenizer->end_token();
   const Census census = count(*source, sequence, end);

@@ -22,10 +22,10 @@ class ChatSource final : public io::SampleSource {
         end_(end_token),
         chats_(io::made_once([&] { return read_files(config, tokenizer); })) {
     require(!chats_->ends.empty(), Status::bad_content,
-            "{}: no conversation has a token to learn{}: look at data.loss_on and at "
-            "model.sequence",
+            "{}: no conversation has a token to learn{}: look at data.loss_on{}",
             config.paths.empty() ? "data.paths" : config.paths.front(),
-            count(left_out) > 0 ? format(" ({} were read)", count(left_out)) : "");
+            count(left_out) > 0 ? format(" ({} were read)", count(left_out)) : "",
+            config.sequence_by.empty() ? "" : format(" and at {}", config.sequence_by));
     if (packing_ == io::Packing::best_fit)
       rows_.emplace(chats_->ends, sequence_ + 1, config.seed);
   }

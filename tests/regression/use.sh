@@ -22,6 +22,15 @@ grep -o 'loss [^ ]*' "$work/out" | cut -d' ' -f2 >"$work/a"
 check "on two ranks as well" close_values "$work/a" "$work/b" 1e-10
 check "with the same logits" "$H5_COMPARE" "$work/logits2.h5" "$work/logits.h5" 1e-10
 
+printf 'few' >"$work/few"
+run 1 evaluate "$work/run" "$work/few"
+check "data shorter than a window" expect 65 'few: the data has . tokens, .* or a smaller --sequence$'
+run 1 evaluate "$work/run" "$work/few" --sequence 2
+check "and a shorter window" test "$status" = 0
+run 1 train $deck run.directory="$work/few.run" run.steps=1 "data.paths=[\"$work/few\"]" \
+  optimizer.schedule.warmup=0
+check "training on it" expect 65 'few: the data has . tokens, .* or a smaller model.sequence$'
+
 # Training on exactly one global batch: the loss of the next step is the evaluation's.
 head -c $((32 * 12)) LICENSE >"$work/batch"
 one="data.paths=[\"$work/batch\"] batch.global=12"
