@@ -117,7 +117,8 @@ void Engine::build_store() {
   model_.attach(*base_);
 }
 
-// Runs a step and an evaluation on meta arenas.
+// Runs an evaluation and a step on meta arenas, in this order: the next step then begins
+// as every later one does, with weights that nobody has gathered.
 void Engine::measure() {
   const TensorView ids_T(nullptr, DType::i32, model_.positions_T().shape(),
                          Device::meta());
@@ -131,10 +132,10 @@ void Engine::measure() {
     batch.answers.assign(batch.inputs.size(), meta_answers(config_));
   StepObserver nobody;
   const kernels::WorkingMemoryCount count;
-  train_step(batch, nobody);
   evaluate(ids_T, ids_T, {}, documents);
   if (!batch.answers.empty())
     log_probabilities(ids_T, ids_T, documents, batch.answers.front());
+  train_step(batch, nobody);
   executor_->note_demand(count.bytes());
 }
 

@@ -169,8 +169,6 @@ Plan make_plan(const config::RunConfig& deck, int rank, const PlannedDevice& on)
   comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, rank, config.parallel.folding,
                                      on.device, on.transport);
   engine::Engine engine(config, mesh, Device::meta());
-  // The first step ends as every later one begins: with weights that nobody has gathered.
-  run_planned_step(engine, config, mesh);
   comm::TrafficMeter meter(mesh);
   Plan plan;
   if (on.machine == nullptr)
