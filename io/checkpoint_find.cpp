@@ -59,7 +59,7 @@ auto read_place(const Place& place, const F& f) {
   } catch (const Error& error) {
     if (!place.newest) throw;
     fail(Status::bad_content,
-         "{}; remove that checkpoint, or name an earlier one in checkpoint.resume",
+         "{}; remove that checkpoint, or name an earlier one by its own path",
          error.what());
   }
 }

@@ -125,11 +125,21 @@ bool has_slurm() {
   return false;
 }
 
+void require_new(const std::string& path) {
+  require(!fs::exists(fs::symlink_status(path)), Status::cannot_create,
+          "{}: is there already: move it away, or name another file (-o)", path);
+}
+
+// A deck, and the job script beside it where there is one.
+void require_new(const std::string& deck, bool slurm) {
+  require_new(deck);
+  if (slurm) require_new(fs::path(deck).replace_extension(".sbatch").string());
+}
+
 // Writes a file that is not there, and removes it where `check` throws.
 template <class Check>
 void write_checked(const std::string& path, const std::string& text, const Check& check) {
-  require(!fs::exists(fs::symlink_status(path)), Status::cannot_create,
-          "{}: is there already: move it away, or name another file (-o)", path);
+  require_new(path);
   io::write_text_atomically(path, text);
   try {
     check();
@@ -168,16 +178,13 @@ void write_script(const std::string& path, const InitAnswers& answers,
 
 void write_all(const Arguments& arguments) {
   const InitMachine on = look_at_machine(arguments);
+  const bool slurm = has_slurm();
+  if (arguments.has("-o")) require_new(deck_path(arguments, {}), slurm);
   Interview interview(arguments, arguments.has("--yes"));
   const InitAnswers answers = ask_all(arguments, interview, on);
   const std::string path = deck_path(arguments, answers),
                     name = plain_name(fs::path(path).stem().string());
-  const bool slurm = has_slurm();
-  for (const std::string& file :
-       {path, fs::path(path).replace_extension(".sbatch").string()})
-    require((file != path && !slurm) || !fs::exists(fs::symlink_status(file)),
-            Status::cannot_create,
-            "{}: is there already: move it away, or name another file (-o)", file);
+  require_new(path, slurm);
   const Choice choice = choose(answers, on, name);
   std::vector<DeckLine> lines = deck_lines(answers, on, name, false);
   add_choice(choice, search_deck(answers, on, name), lines);
