@@ -21,10 +21,6 @@ namespace trireme::kernels {
 #if TRIREME_HAS_BF16_TARGET && defined(__linux__)
 namespace {
 
-#define TRIREME_AMX_TARGET \
-  __attribute__((          \
-      target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")))
-
 constexpr std::int64_t tile_pairs = 16;
 constexpr std::int64_t tile_numbers = panel_group * tile_pairs;
 constexpr int tile_bytes = 64;  // of a line
@@ -55,26 +51,90 @@ inline __mmask16 first_columns(std::int64_t count) {
   return static_cast<__mmask16>(count >= sums_lanes ? 0xffffu : (1u << count) - 1u);
 }
 
-// Rows of what is done, up to `end`, to their place.
-TRIREME_BF16_TARGET inline void finish_rows(AmxSums& sums, std::int64_t end) {
-  const __mmask16 low = first_columns(sums.columns);
-  const __mmask16 high = first_columns(std::max<std::int64_t>(sums.columns - 16, 0));
-  for (; sums.row < end; ++sums.row) {
-    const float* from = sums.done + sums.row * amx_columns;
-    finish(_mm512_load_ps(from), sums.result, sums.row, 0, low);
-    if (high != 0)
-      finish(_mm512_load_ps(from + sums_lanes), sums.result, sums.row, sums_lanes, high);
+// Rows of what is done to their place, one at a time.
+struct AnyRows {
+  const float* from;
+  TileResult to;
+  std::int64_t columns, row = 0;
+
+  explicit AnyRows(const AmxSums& sums)
+      : from(sums.done), to(sums.result), columns(sums.columns) {}
+  TRIREME_BF16_TARGET void put() {
+    finish(_mm512_load_ps(from), to, row, 0, first_columns(columns));
+    if (columns > sums_lanes)
+      finish(_mm512_load_ps(from + sums_lanes), to, row, sums_lanes,
+             first_columns(columns - sums_lanes));
+    from += amx_columns;
+    ++row;
   }
-}
+};
+
+// The same for 32 columns of f32, written or added to.
+template <bool added>
+struct SumRows {
+  const float* from;
+  float* to;
+  std::int64_t stride;
+
+  explicit SumRows(const AmxSums& sums)
+      : from(sums.done),
+        to(static_cast<float*>(sums.result.c)),
+        stride(sums.result.stride) {}
+  TRIREME_BF16_TARGET void put() {
+    __m512 low = _mm512_load_ps(from), high = _mm512_load_ps(from + sums_lanes);
+    if constexpr (added) {
+      low = _mm512_add_ps(low, _mm512_loadu_ps(to));
+      high = _mm512_add_ps(high, _mm512_loadu_ps(to + sums_lanes));
+    }
+    _mm512_storeu_ps(to, low);
+    _mm512_storeu_ps(to + sums_lanes, high);
+    from += amx_columns;
+    to += stride;
+  }
+};
+
+// For 32 columns of bf16, with the sums of earlier steps if there are any, and a bias.
+template <bool earlier>
+struct RoundedRows {
+  const float *from, *add;
+  std::int64_t add_stride, stride;
+  std::uint16_t* to;
+  __m512 bias_low, bias_high;
+
+  TRIREME_BF16_TARGET explicit RoundedRows(const AmxSums& sums)
+      : from(sums.done),
+        add(sums.result.add),
+        add_stride(sums.result.add_stride),
+        stride(sums.result.stride),
+        to(static_cast<std::uint16_t*>(sums.result.c)) {
+    bias_low = bias_high = _mm512_set1_ps(-0.0F);  // adds nothing, not even to -0
+    if (sums.result.bias == nullptr) return;
+    bias_low = widen(_mm256_loadu_epi16(sums.result.bias));
+    bias_high = widen(_mm256_loadu_epi16(sums.result.bias + sums_lanes));
+  }
+  TRIREME_BF16_TARGET void put() {
+    __m512 low = _mm512_load_ps(from), high = _mm512_load_ps(from + sums_lanes);
+    if constexpr (earlier) {
+      low = _mm512_add_ps(low, _mm512_loadu_ps(add));
+      high = _mm512_add_ps(high, _mm512_loadu_ps(add + sums_lanes));
+      add += add_stride;
+    }
+    const __m512bh rounded =
+        _mm512_cvtne2ps_pbh(_mm512_add_ps(high, bias_high), _mm512_add_ps(low, bias_low));
+    _mm512_storeu_si512(to, reinterpret_cast<__m512i>(rounded));
+    from += amx_columns;
+    to += stride;
+  }
+};
 
 // Sums of up to 2 x 2 tiles, to sums.next, 32 a line. Tiles 0 to 3 hold sums, 4 and 5
-// op(A), 6 and 7 op(B). Meanwhile what is done goes to its place, some rows at a time,
-// and the place of the next is asked for.
-template <bool two_rows, bool two_columns>
+// op(A), 6 and 7 op(B), which is read past the first cache (TILELOADDT1) so that it
+// leaves op(A) there for the next columns. Meanwhile what is done goes to its place by
+// `Rows`, some rows at a time, and the place of the next is asked for.
+template <class Rows, bool two_rows, bool two_columns>
 TRIREME_AMX_TARGET void add_up(const std::uint32_t* a, const std::uint32_t* b,
-                               std::int64_t pairs, AmxSums& sums,
-                               const TileResult& result, std::int64_t rows,
-                               std::int64_t columns) {
+                               std::int64_t pairs, const AmxSums& sums,
+                               const TileResult& result, std::int64_t rows) {
   constexpr int line = amx_columns * sizeof(float);
   _tile_zero(0);
   _tile_zero(1);
@@ -82,27 +142,49 @@ TRIREME_AMX_TARGET void add_up(const std::uint32_t* a, const std::uint32_t* b,
   _tile_zero(3);
   const std::int64_t group = pairs * panel_group;
   const std::int64_t step = divide_up(amx_rows * tile_pairs, pairs);
-  std::int64_t row = 0;
+  Rows done(sums);
+  std::int64_t left = sums.rows, next = rows;
+  const auto element = static_cast<std::int64_t>(size_of(result.dtype));
+  const std::int64_t stride = result.stride * element;
+  const char* place = static_cast<const char*>(result.c);
   const std::uint32_t* const a_end = a + group;
   for (; a < a_end; a += tile_numbers, b += tile_numbers) {
-    _tile_loadd(6, b, tile_bytes);
+    _tile_stream_loadd(6, b, tile_bytes);
     _tile_loadd(4, a, tile_bytes);
-    if constexpr (two_columns) _tile_loadd(7, b + group, tile_bytes);
+    if constexpr (two_columns) _tile_stream_loadd(7, b + group, tile_bytes);
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (two_rows) _tile_loadd(5, a + group, tile_bytes);
     if constexpr (two_columns) _tile_dpbf16ps(1, 4, 7);
     if constexpr (two_rows) _tile_dpbf16ps(2, 5, 6);
     if constexpr (two_rows && two_columns) _tile_dpbf16ps(3, 5, 7);
-    finish_rows(sums, std::min(sums.rows, sums.row + step));
-    prefetch(result, row, std::min(rows, row + step), columns);
-    row += step;
+    for (std::int64_t i = std::min(step, left); i > 0; --i, --left) done.put();
+    for (std::int64_t i = std::min(step, next); i > 0; --i, --next, place += stride) {
+      __builtin_prefetch(place, 1);
+      if (element == sizeof(float)) __builtin_prefetch(place + 64, 1);
+    }
   }
-  finish_rows(sums, sums.rows);
+  for (; left > 0; --left) done.put();
   float *const to = sums.next, *const below = to + panel_group * amx_columns;
   _tile_stored(0, to, line);
   if constexpr (two_columns) _tile_stored(1, to + panel_group, line);
   if constexpr (two_rows) _tile_stored(2, below, line);
   if constexpr (two_rows && two_columns) _tile_stored(3, below + panel_group, line);
+}
+
+using AddUp = void (*)(const std::uint32_t*, const std::uint32_t*, std::int64_t,
+                       const AmxSums&, const TileResult&, std::int64_t);
+
+// For whole tiles: how what is done goes to its place is known before its rows are.
+AddUp add_up_whole(const AmxSums& sums) {
+  const TileResult& to = sums.result;
+  const bool plain = sums.columns == amx_columns && sums.rows > 0;
+  if (plain && to.dtype == DType::f32 && to.add == nullptr && to.bias == nullptr)
+    return to.accumulate ? add_up<SumRows<true>, true, true>
+                         : add_up<SumRows<false>, true, true>;
+  if (plain && to.dtype == DType::bf16 && !to.accumulate)
+    return to.add != nullptr ? add_up<RoundedRows<true>, true, true>
+                             : add_up<RoundedRows<false>, true, true>;
+  return add_up<AnyRows, true, true>;
 }
 
 // K lies along memory: lines are copied, 16 pairs at a time.
@@ -165,17 +247,20 @@ void multiply_amx_tile(const std::uint32_t* a, const std::uint32_t* b, std::int6
                        std::int64_t rows, std::int64_t columns, const TileResult& result,
                        AmxSums& sums) {
   const bool two_rows = rows > panel_group, two_columns = columns > panel_group;
-  const auto add = two_rows ? (two_columns ? add_up<true, true> : add_up<true, false>)
-                            : (two_columns ? add_up<false, true> : add_up<false, false>);
-  add(a, b, pairs, sums, result, rows, columns);
+  AddUp add = two_rows && two_columns ? add_up_whole(sums) : add_up<AnyRows, true, false>;
+  if (!two_rows)
+    add = two_columns ? add_up<AnyRows, false, true> : add_up<AnyRows, false, false>;
+  add(a, b, pairs, sums, result, rows);
   std::swap(sums.done, sums.next);
   sums.result = result;
   sums.rows = rows;
   sums.columns = columns;
-  sums.row = 0;
 }
 
-void finish_amx_tiles(AmxSums& sums) { finish_rows(sums, sums.rows); }
+void finish_amx_tiles(AmxSums& sums) {
+  AnyRows done(sums);
+  for (; sums.rows > 0; --sums.rows) done.put();
+}
 
 #else
 bool has_amx() { return false; }

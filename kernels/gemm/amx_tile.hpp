@@ -33,7 +33,6 @@ struct AmxSums {
   float *done = memory[0], *next = memory[1];
   TileResult result;                   // of `done`
   std::int64_t rows = 0, columns = 0;  // of it
-  std::int64_t row = 0;                // the first that is not in its place yet
 };
 
 // As multiply_tile(), of up to amx_rows x amx_columns: a is packed by pack_tiles(), b by

@@ -29,6 +29,7 @@ struct VectorTile {
   static constexpr std::int64_t rows = tile_rows, columns = tile_columns;
   static constexpr std::int64_t pair_unit = 1;      // pairs of K come in multiples of it
   static constexpr std::int64_t most_depth = 1024;  // of K: a panel of A stays in L1
+  static constexpr std::int64_t most_step = most_depth;
   static constexpr std::int64_t right_elements = 3 << 16;  // packed, of one thread: in L2
   static constexpr auto pack_left = pack_group;
   // Where `lines` lines of A, from `line` of them on, are packed.
@@ -52,6 +53,7 @@ struct MatrixTile {
   static constexpr std::int64_t rows = amx_rows, columns = amx_columns;
   static constexpr std::int64_t pair_unit = 16;
   static constexpr std::int64_t most_depth = 1024;
+  static constexpr std::int64_t most_step = 768;  // a panel of A stays in L1
   static constexpr std::int64_t right_elements = 1 << 19;
   static constexpr auto pack_left = pack_tiles;
   static PanelPlace left(std::uint32_t* to, std::int64_t line, std::int64_t pairs) {
@@ -95,7 +97,7 @@ std::uint32_t* take_pairs(WorkspaceUse use, std::int64_t pairs) {
 
 // One product: a packed block of A, of some rows and some parts of K, serves all columns;
 // threads share the columns (and the rows, where columns are few) and pack their own of
-// B.
+// B, a part of K at a time. A row of tiles goes through the steps of a part one by one.
 template <class Tile>
 struct Packed {
   TensorView c;
@@ -103,10 +105,11 @@ struct Packed {
   const std::uint16_t* bias;
   bool accumulate;
   std::int64_t m, n, k;
-  std::int64_t m_part = 0, k_part = 0, k_block = 0;
+  std::int64_t m_part = 0, k_part = 0, k_step = 0, k_block = 0;
   std::int64_t columns = 0;                      // of B, packed at once
   std::int64_t column_parts = 0, row_parts = 0;  // of the threads' shares
-  float* sums = nullptr;                         // [m_part, n] of earlier parts of K
+  float* sums = nullptr;  // [m_part, n] of earlier parts of K, or of one part's earlier
+                          // steps [threads][Tile::rows, columns]
   std::uint32_t* left = nullptr;
   std::uint32_t* right = nullptr;
 
@@ -117,10 +120,22 @@ struct Packed {
   void pack_right(Range columns, Range depth, std::uint32_t* to) const;
   void multiply(Range rows, Range block_rows, Range depth, Range columns,
                 const std::uint32_t* packed_left, const std::uint32_t* packed,
-                Tile& tile) const;
-  TileResult result(std::int64_t row, std::int64_t row_of_block, std::int64_t column,
-                    Range depth) const;
-  bool sums_are_kept() const { return c.dtype() != DType::f32 && k_part < k; }
+                float* kept, Tile& tile) const;
+  TileResult result(std::int64_t row, std::int64_t column, Range depth, float* kept,
+                    std::int64_t kept_stride) const;
+  bool sums_are_kept() const { return c.dtype() != DType::f32 && k_step < k; }
+  bool parts_are_kept() const { return c.dtype() != DType::f32 && k_part < k; }
+  // The i-th step of some parts of K that begin with a whole one.
+  std::int64_t steps_of(Range depths) const {
+    return divide_up(depths.count(), k_part) * divide_up(k_part, k_step);
+  }
+  Range step(Range depths, std::int64_t i) const {
+    const std::int64_t of_part = divide_up(k_part, k_step);
+    const std::int64_t part = depths.begin + i / of_part * k_part;
+    const std::int64_t end = std::min(part + k_part, depths.end);
+    const std::int64_t begin = std::min(end, part + i % of_part * k_step);
+    return {begin, std::min(end, begin + k_step)};
+  }
   static std::int64_t pairs_of(std::int64_t depth) {
     return divide_up(depth, 2 * Tile::pair_unit) * Tile::pair_unit;
   }
@@ -129,24 +144,25 @@ struct Packed {
 template <class Tile>
 void Packed<Tile>::choose_parts() {
   k_part = even_part(k, Tile::most_depth, 32);
+  k_step = even_part(k_part, Tile::most_step, 32);
   m_part = left_elements / k_part;
-  if (sums_are_kept()) m_part = std::min(m_part, sum_elements / n);
+  if (parts_are_kept()) m_part = std::min(m_part, sum_elements / n);
   m_part = even_part(m, m_part, panel_group);
   columns = even_part(n, Tile::right_elements / k_part, Tile::columns);
   const std::int64_t panels = divide_up(n, Tile::columns);
   column_parts = std::min<std::int64_t>(panels, threads());
   row_parts = std::min(divide_up(m_part, panel_group), threads() / column_parts);
-  const std::int64_t pairs = pairs_of(k_part);
+  const std::int64_t pairs = pairs_of(k_part), shares = column_parts * row_parts;
   // As many parts of K are packed at once as there is room for: threads meet less often.
   k_block = std::max<std::int64_t>(1, left_elements / (padded(m_part) * k_part)) * k_part;
   left = take_pairs(WorkspaceUse::left,
                     padded(m_part) * divide_up(std::min(k_block, k), k_part) * pairs);
-  right = take_pairs(WorkspaceUse::right, column_parts * row_parts *
-                                              divide_up(columns, Tile::columns) *
-                                              Tile::columns * pairs);
+  right = take_pairs(WorkspaceUse::right,
+                     shares * divide_up(columns, Tile::columns) * Tile::columns * pairs);
+  const std::int64_t kept = parts_are_kept() ? m_part * n : shares * Tile::rows * columns;
   if (sums_are_kept())
-    sums = static_cast<float*>(workspace(
-        WorkspaceUse::result, static_cast<std::size_t>(m_part * n) * sizeof(float)));
+    sums = static_cast<float*>(
+        workspace(WorkspaceUse::result, static_cast<std::size_t>(kept) * sizeof(float)));
 }
 
 // Packs `from`, groups of lines at the places that `place(line)` gives. Where lines lie
@@ -166,20 +182,22 @@ void pack(const PanelSource& from, void (*pack_lines)(const PanelSource&, PanelP
     }
 }
 
-// A part of K of a packed block of A begins at depth * padded rows / 2.
+// A step of K of a packed block of A begins at depth * padded rows / 2.
 template <class Tile>
 void Packed<Tile>::pack_left(Range rows, Range depths) const {
   constexpr std::int64_t lines = 4 * panel_group;  // two cache lines
   const std::int64_t clusters = divide_up(rows.count(), lines);
-  const std::int64_t parts = divide_up(depths.count(), k_part);
-  for_ranges("gemm.pack", clusters * parts, 1, threads(), [&](auto begin, auto end) {
+  const std::int64_t steps = steps_of(depths);
+  for_ranges("gemm.pack", clusters * steps, 1, threads(), [&](auto begin, auto end) {
     for (auto i = begin; i < end; ++i) {
-      const std::int64_t line = i / parts * lines, at = i % parts * k_part;
-      const std::int64_t depth = std::min(k_part, depths.count() - at);
-      const std::int64_t pairs = pairs_of(depth);
+      const std::int64_t line = i / steps * lines;
+      const Range depth = step(depths, i % steps);
+      if (depth.count() == 0) continue;
+      const std::int64_t at = depth.begin - depths.begin;
+      const std::int64_t pairs = pairs_of(depth.count());
       std::uint32_t* const to = left + padded(rows.count()) * (at / 2) + line * pairs;
-      pack(a.part(rows.begin + line, std::min(lines, rows.count() - line),
-                  depths.begin + at, depth),
+      pack(a.part(rows.begin + line, std::min(lines, rows.count() - line), depth.begin,
+                  depth.count()),
            Tile::pack_left,
            [&](std::int64_t of_part) { return Tile::left(to, of_part, pairs); });
     }
@@ -187,57 +205,76 @@ void Packed<Tile>::pack_left(Range rows, Range depths) const {
 }
 
 template <class Tile>
-void Packed<Tile>::pack_right(Range block, Range depth, std::uint32_t* to) const {
-  const std::int64_t pairs = pairs_of(depth.count());
-  const auto place = [&](std::int64_t line) {
-    return Tile::right(to, line, block.count(), pairs);
-  };
-  pack(b.part(block.begin, block.count(), depth.begin, depth.count()), pack_group, place);
-  const std::int64_t packed = divide_up(depth.count(), 2);
-  if (packed < pairs)  // what a tile reads beyond K is 0
-    for (std::int64_t line = 0; line < block.count(); line += panel_group)
-      std::fill_n(place(line).low + packed * panel_group, (pairs - packed) * panel_group,
-                  0u);
+void Packed<Tile>::pack_right(Range block, Range part, std::uint32_t* to) const {
+  const std::int64_t width = divide_up(block.count(), panel_group) * panel_group;
+  for (std::int64_t i = 0; i < steps_of(part); ++i) {
+    const Range depth = step(part, i);
+    if (depth.count() == 0) continue;
+    const std::int64_t pairs = pairs_of(depth.count());
+    std::uint32_t* const at = to + width * ((depth.begin - part.begin) / 2);
+    const auto place = [&](std::int64_t line) {
+      return Tile::right(at, line, block.count(), pairs);
+    };
+    pack(b.part(block.begin, block.count(), depth.begin, depth.count()), pack_group,
+         place);
+    const std::int64_t packed = divide_up(depth.count(), 2);
+    if (packed < pairs)  // what a tile reads beyond K is 0
+      for (std::int64_t line = 0; line < block.count(); line += panel_group)
+        std::fill_n(place(line).low + packed * panel_group,
+                    (pairs - packed) * panel_group, 0u);
+  }
 }
 
-// The row of C that is the `row_of_block`-th of its block.
+// What a step adds to C at (row, column); earlier steps' sums are kept there, or at
+// `kept`.
 template <class Tile>
-TileResult Packed<Tile>::result(std::int64_t row, std::int64_t row_of_block,
-                                std::int64_t column, Range depth) const {
+TileResult Packed<Tile>::result(std::int64_t row, std::int64_t column, Range depth,
+                                float* kept, std::int64_t kept_stride) const {
   const bool first = depth.begin == 0, last = depth.end == k;
-  const std::int64_t offset = row * c.stride(0) + column;
   TileResult to;
-  if (sums != nullptr) {
-    float* kept = sums + row_of_block * n + column;
-    if (!last) return {.c = kept, .stride = n, .accumulate = !first};
+  if (kept != nullptr) {
+    if (!last) return {.c = kept, .stride = kept_stride, .accumulate = !first};
     if (!first) {
       to.add = kept;
-      to.add_stride = n;
+      to.add_stride = kept_stride;
     }
   }
+  const std::int64_t offset = row * c.stride(0) + column;
   to.c =
       static_cast<char*>(c.raw()) + static_cast<std::size_t>(offset) * size_of(c.dtype());
   to.dtype = c.dtype();
   to.stride = c.stride(0);
-  to.bias = bias != nullptr && (sums != nullptr ? last : first) ? bias + column : nullptr;
-  to.accumulate = accumulate || (sums == nullptr && !first);
+  to.bias = bias != nullptr && (kept != nullptr ? last : first) ? bias + column : nullptr;
+  to.accumulate = accumulate || (kept == nullptr && !first);
   return to;
 }
 
 template <class Tile>
 void Packed<Tile>::multiply(Range rows, Range block_rows, Range depth, Range block,
                             const std::uint32_t* packed_left, const std::uint32_t* packed,
-                            Tile& tile) const {
-  const std::int64_t pairs = pairs_of(depth.count());
+                            float* kept, Tile& tile) const {
+  const std::int64_t width = divide_up(block.count(), panel_group) * panel_group;
   for (std::int64_t row = rows.begin; row < rows.end; row += Tile::rows) {
     const std::int64_t of_block = row - block_rows.begin;
-    const std::uint32_t* from = packed;
-    for (std::int64_t at = block.begin; at < block.end; at += Tile::columns) {
-      const std::int64_t width = std::min(Tile::columns, block.end - at);
-      tile.multiply(packed_left + of_block * pairs, from, pairs,
-                    std::min(Tile::rows, rows.end - row), width,
-                    result(row, of_block, at, depth));
-      from += divide_up(width, panel_group) * panel_group * pairs;
+    for (std::int64_t i = 0; i < steps_of(depth); ++i) {
+      const Range of = step(depth, i);
+      if (of.count() == 0) continue;  // the last part has fewer steps
+      const std::int64_t pairs = pairs_of(of.count()), at = (of.begin - depth.begin) / 2;
+      const std::uint32_t* const a_at =
+          packed_left + padded(block_rows.count()) * at + of_block * pairs;
+      const std::uint32_t* b_at = packed + width * at;
+      for (std::int64_t column = block.begin; column < block.end;
+           column += Tile::columns) {
+        const std::int64_t count = std::min(Tile::columns, block.end - column);
+        float* sums_at = nullptr;
+        if (parts_are_kept())
+          sums_at = sums + of_block * n + column;
+        else if (sums_are_kept())
+          sums_at = kept + (column - block.begin);
+        tile.multiply(a_at, b_at, pairs, std::min(Tile::rows, rows.end - row), count,
+                      result(row, column, of, sums_at, parts_are_kept() ? n : columns));
+        b_at += divide_up(count, panel_group) * panel_group * pairs;
+      }
     }
   }
 }
@@ -256,18 +293,19 @@ void Packed<Tile>::run_block(Range rows, Range depths) {
                      std::min(rows.end, rows.begin + groups_of.end * panel_group)};
     if (mine.count() <= 0) return;
     std::uint32_t* const packed = right + part * room;
+    float* const kept = sums == nullptr ? nullptr : sums + part * Tile::rows * columns;
     const std::int64_t end = std::min(n, columns_of.end * Tile::columns);
     const std::int64_t begin = columns_of.begin * Tile::columns;
-    const std::int64_t step = even_part(end - begin, columns, Tile::columns);
+    const std::int64_t width = even_part(end - begin, columns, Tile::columns);
     Tile tile;
     for (std::int64_t k_at = depths.begin; k_at < depths.end; k_at += k_part) {
       const Range depth{k_at, std::min(depths.end, k_at + k_part)};
       const std::uint32_t* const packed_left =
           left + padded(rows.count()) * ((k_at - depths.begin) / 2);
-      for (std::int64_t at = begin; at < end; at += step) {
-        const Range block{at, std::min(end, at + step)};
+      for (std::int64_t at = begin; at < end; at += width) {
+        const Range block{at, std::min(end, at + width)};
         pack_right(block, depth, packed);
-        multiply(mine, rows, depth, block, packed_left, packed, tile);
+        multiply(mine, rows, depth, block, packed_left, packed, kept, tile);
       }
     }
   };

@@ -42,6 +42,7 @@ struct QueryBlocks {
 template <class T, class Products>
 class Backward {
   using A = Accumulator<T>;
+  static constexpr std::int64_t stripe_keys = Products::stripe_keys;
 
  public:
   static std::int64_t memory(const AttentionShape& shape, const PartBlocks& part) {
@@ -156,7 +157,7 @@ class Backward {
     const std::int64_t end = columns(rows), matrix = offset * stride_;
     const bool fresh =
         std::exchange(fresh_[static_cast<std::size_t>(offset / block)], false);
-    for_stripes(diagonal, keys.count(), [&](const Stripe& s) {
+    for_stripes<stripe_keys>(diagonal, keys.count(), [&](const Stripe& s) {
       // 1. s'^T = k q'^T, dp^T = v do^T
       Products::score(s, end, width_, factor_, keys_, queries_.q_t + matrix, p_t_);
       Products::score(s, end, width_, 1, values_, queries_.do_t + matrix, ds_t_);
@@ -212,6 +213,7 @@ class Backward {
     }
   }
 
+  [[no_unique_address]] typename Products::Session session_;
   const Operands<T>& operands_;
   std::int64_t width_, stride_;
   A factor_, cap_;  // in units of log 2
@@ -261,7 +263,7 @@ void attention_backward(Arena& scratch, const AttentionShape& shape,
         Target<T>(dk_TGK, S, key, !part.new_keys),
         Target<T>(dv_TGK, S, key, !part.new_keys),
     };
-    with_products<T>([&]<class Products>(Products) {
+    with_products<T>(shape.head_width, [&]<class Products>(Products) {
       share_tasks("attention backward", tasks, workers,
                   [&](std::int64_t task, std::int64_t worker) {
                     Backward<T, Products>(operands, memory.data<A>() + worker * elements)

@@ -24,8 +24,8 @@
 
 namespace trireme::kernels::blocks {
 
-inline constexpr std::int64_t block = 64;        // queries, and keys, of a block
-inline constexpr std::int64_t stripe_keys = 16;  // keys of a stripe of a diagonal block
+inline constexpr std::int64_t block = 64;         // queries, and keys, of a block
+inline constexpr std::int64_t least_stripe = 16;  // keys of a stripe of a diagonal block
 inline constexpr std::int64_t group = 4;  // query blocks that share a packed key block
 
 constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
@@ -70,12 +70,13 @@ struct Stripe {
 };
 
 // Calls f(stripe) so that all visible (key, query) pairs are covered once: one stripe,
-// or on the diagonal one for every 16 keys, which leaves out most of what is masked.
-template <class F>
+// or on the diagonal one for every `stripe` keys, which leaves out most of what is
+// masked.
+template <std::int64_t stripe, class F>
 void for_stripes(bool diagonal, std::int64_t keys, const F& f) {
   if (!diagonal) return f(Stripe{0, keys, 0});
-  for (std::int64_t key = 0; key < keys; key += stripe_keys)
-    f(Stripe{key, std::min(stripe_keys, keys - key), key});
+  for (std::int64_t key = 0; key < keys; key += stripe)
+    f(Stripe{key, std::min(stripe, keys - key), key});
 }
 
 // A matrix of T whose row t of sequence b begins at data + b * sequence + t * row.

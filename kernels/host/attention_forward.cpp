@@ -30,6 +30,7 @@ struct Operands {
 template <class T, class Products>
 class Forward {
   using A = Accumulator<T>;
+  static constexpr std::int64_t stripe_keys = Products::stripe_keys;
 
  public:
   static std::int64_t memory(const AttentionShape& shape, const PartBlocks& part) {
@@ -123,7 +124,7 @@ class Forward {
     const A* queries_t = queries_t_ + i * block * stride_;
     A* outputs_t = outputs_t_ + i * block * stride_;
     // 1. s'^T = k q'^T
-    for_stripes(diagonal, keys, [&](const Stripe& s) {
+    for_stripes<stripe_keys>(diagonal, keys, [&](const Stripe& s) {
       Products::score(s, end, width_, factor_, keys_, queries_t, scores_t_);
       if (cap_ > 0) cap_scores(s, end, cap_, scores_t_);
       if (diagonal) hide(s);
@@ -131,7 +132,7 @@ class Forward {
     });
     // 2. p^T = 2^(s'^T - max), and by how much the new maximum shrinks earlier sums
     raise_maxima(maxima_ + i * block, keys, end, diagonal, masked);
-    for_stripes(diagonal, keys, [&](const Stripe& s) {
+    for_stripes<stripe_keys>(diagonal, keys, [&](const Stripe& s) {
       exponentials(s, end, maxima_ + i * block, sums_ + i * block);
       if (dropped_.any()) {
         dropped_.draw(s, end, i, rows.begin);
@@ -140,7 +141,7 @@ class Forward {
       Products::round_keys(s, end, scores_t_);
     });
     // 3. o^T = shrink o^T + v^T p^T
-    for_stripes(diagonal, keys, [&](const Stripe& s) {
+    for_stripes<stripe_keys>(diagonal, keys, [&](const Stripe& s) {
       const bool kept = !(fresh && s.key == 0);
       Products::sum_keys(s, end, width_, values_, scores_t_, outputs_t,
                          {kept, kept && s.key == 0 ? shrink_ : nullptr});
@@ -241,6 +242,7 @@ class Forward {
     for (std::int64_t r = 0; r < rows; ++r) *operands_.lse.at(b, at + r, h) = maxima[r];
   }
 
+  [[no_unique_address]] typename Products::Session session_;
   const Operands<T>& operands_;
   std::int64_t width_, stride_;
   A factor_, cap_;  // in units of log 2
@@ -288,7 +290,7 @@ void attention(Arena& scratch, const AttentionShape& shape, const AttentionPart&
         heads_of<A>(lse_TH, S, query),
     };
     // The longest tasks first: those of the last queries.
-    with_products<T>([&]<class Products>(Products) {
+    with_products<T>(shape.head_width, [&]<class Products>(Products) {
       const auto run = [&](std::int64_t task, std::int64_t worker) {
         const std::int64_t pair = task % (shape.batch * shape.heads);
         const std::int64_t from_last = task / (shape.batch * shape.heads);

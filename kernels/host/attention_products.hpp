@@ -1,15 +1,18 @@
 // How blocks of attention are packed and multiplied: in f32 or f64, or in bf16.
 // SPDX-License-Identifier: Apache-2.0
-// Both have the same functions and memory. `s` is a stripe of a block of keys, `end` the
-// end of its columns; scores, probabilities and their gradients are [block][block],
-// queries along the lanes; sums over keys are [K][block].
+// All have the same functions and memory. A `Session` lives while a thread multiplies.
+// `s` is a stripe of a block of keys, `end` the end of its columns; scores, probabilities
+// and their gradients are [block][block], queries along the lanes; sums over keys are
+// [K][block].
 #pragma once
 
 #include <type_traits>
 
+#include "kernels/gemm/amx_tile.hpp"
 #include "kernels/gemm/bf16_product.hpp"
 #include "kernels/host/attention_blocks.hpp"
 #include "kernels/host/attention_pairs.hpp"
+#include "kernels/host/attention_tiles.hpp"
 
 namespace trireme::kernels::blocks {
 
@@ -23,6 +26,8 @@ struct PackedKeys {
 template <class T>
 struct PlainProducts {
   using A = Accumulator<T>;
+  struct Session {};
+  static constexpr std::int64_t stripe_keys = least_stripe;
 
   static PackedKeys<A> take_keys(Pieces<A>& pieces, std::int64_t stride) {
     A* const rows = pieces.take(block * stride);
@@ -98,6 +103,8 @@ struct PlainProducts {
 struct PairProducts {
   using T = BFloat16;
   using A = float;
+  struct Session {};
+  static constexpr std::int64_t stripe_keys = least_stripe;
 
   static PackedKeys<A> take_keys(Pieces<A>& pieces, std::int64_t stride) {
     A* const both = pieces.take(block * stride);
@@ -179,11 +186,84 @@ struct PairProducts {
   }
 };
 
+// By AMX, whose tiles hold 32 numbers of a sum: stripes have as many keys, and what a
+// tile reads beyond the last key or query is 0. Heads are a multiple of 32 wide.
+struct TileProducts : PairProducts {
+  struct Session {
+    Session() { configure_amx_tiles(); }
+    ~Session() { release_amx_tiles(); }
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+  };
+  static constexpr std::int64_t stripe_keys = tiles::tile_numbers;
+
+  // Of tiles along the keys of a block.
+  static constexpr std::int64_t turned = block / 2 * tiles::tile_lines;
+
+  static void pack_by_rows(const T* from, std::int64_t from_stride, std::int64_t rows,
+                           std::int64_t width, const PackedKeys<A>& to) {
+    tiles::pack_turned(from, from_stride, rows, width, to.by_rows, turned);
+  }
+  static void pack_both(const T* from, std::int64_t from_stride, std::int64_t rows,
+                        std::int64_t width, const PackedKeys<A>& to) {
+    pack_by_width(from, from_stride, rows, width, to);
+    pack_by_rows(from, from_stride, rows, width, to);
+  }
+
+  static void score(const Stripe& s, std::int64_t end, std::int64_t width, A factor,
+                    const PackedKeys<A>& keys, const A* columns, A* scores) {
+    const std::int64_t words = width / 2;
+    tiles::multiply(s.keys, end - s.column, words,
+                    tiles::lines_of(keys.by_width + s.key * words, words),
+                    {columns + s.column, block},
+                    {scores + s.key * block + s.column, block}, factor, {});
+  }
+  static std::int64_t word_rows(const Stripe& s) {
+    return round_up(s.keys, tiles::tile_numbers) / 2;
+  }
+  static void clear_missing(const Stripe& s, std::int64_t end, A* p) {
+    for (std::int64_t j = divide_up(s.keys, std::int64_t{2}); j < word_rows(s); ++j) {
+      A* const row = p + (s.key / 2 + j) * block;
+      std::fill(row + s.column, row + end, A(0));
+    }
+  }
+  static void round_keys(const Stripe& s, std::int64_t end, A* p) {
+    PairProducts::round_keys(s, end, p);
+    clear_missing(s, end, p);
+  }
+  static void sum_keys(const Stripe& s, std::int64_t end, std::int64_t width,
+                       const PackedKeys<A>& keys, const A* x, A* sums,
+                       simd::Previous<A> previous) {
+    constexpr std::int64_t tile = tiles::tile_lines * tiles::tile_words;
+    tiles::multiply(width, end - s.column, word_rows(s),
+                    {keys.by_rows + s.key / tiles::tile_numbers * tile, tiles::tile_words,
+                     turned, tile},
+                    {x + s.key / 2 * block + s.column, block}, {sums + s.column, block},
+                    1, previous);
+  }
+  static void round_gradients(const Stripe& s, std::int64_t end, A* p, A* ds) {
+    PairProducts::round_gradients(s, end, p, ds);
+    clear_missing(s, end, ds);
+  }
+  static void add_values(const Stripe& s, std::int64_t rows, std::int64_t stride,
+                         const A* p, const A* by_rows, A* sums) {
+    tiles::multiply(s.keys, stride, round_up(rows - s.column, tiles::tile_numbers) / 2,
+                    tiles::lines_of(p + s.key * block + s.column / 2, block),
+                    {by_rows + s.column * stride / 2, stride}, {sums, stride}, 1, {true});
+  }
+  static void add_keys(const Stripe& s, std::int64_t rows, std::int64_t stride,
+                       const A* p, const A* /*ds*/, const A* by_rows, A* sums) {
+    add_values(s, rows, stride, p + block / 2, by_rows, sums);
+  }
+};
+
 // f(products) with those that the processor is fastest with.
 template <class T, class F>
-void with_products(const F& f) {
-  if constexpr (std::is_same_v<T, BFloat16>)
+void with_products(std::int64_t width, const F& f) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    if (has_amx() && width % tiles::tile_numbers == 0) return f(TileProducts{});
     if (bf16_products_pay()) return f(PairProducts{});
+  }
   f(PlainProducts<T>{});
 }
 
