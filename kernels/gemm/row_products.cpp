@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/split.hpp"
+#include "kernels/gemm/amx_rows.hpp"
+#include "kernels/gemm/amx_tile.hpp"
 #include "kernels/gemm/finish.hpp"
 #include "kernels/gemm/row_panels.hpp"
 #include "kernels/gemm/row_terms.hpp"
@@ -161,6 +163,29 @@ std::int64_t grain(std::int64_t M, std::int64_t K) {
   return std::max<std::int64_t>(4, worth / (K * M));
 }
 
+// By AMX where the processor has it: f(rows, result), with A packed.
+template <class F>
+void with_amx_rows(const TensorView& c, const TensorView& a, Accumulate accumulate,
+                   const TensorView& bias, const F& f) {
+  const std::int64_t M = a.dim(0), K = a.dim(1);
+  const AmxRows rows(a.data<BFloat16>(), a.stride(0), M, K,
+                     workspace(WorkspaceUse::left, AmxRows::bytes(M, K)), threads());
+  f(rows, TileResult{.c = c.raw(),
+                     .dtype = c.dtype(),
+                     .stride = c.stride(0),
+                     .bias = bias.empty() ? nullptr
+                                          : static_cast<const std::uint16_t*>(bias.raw()),
+                     .accumulate = accumulate == Accumulate::yes});
+}
+
+// The result of the columns from `column` on.
+TileResult from_column(TileResult result, std::int64_t column) {
+  result.c = static_cast<char*>(result.c) +
+             static_cast<std::size_t>(column) * size_of(result.dtype);
+  if (result.bias != nullptr) result.bias += column;
+  return result;
+}
+
 template <class T, class C>
 void multiply(const TensorView& c, const TensorView& a, const TensorView& b,
               Transpose transpose_b, Accumulate accumulate, const TensorView& bias) {
@@ -174,6 +199,15 @@ void multiply(const TensorView& c, const TensorView& a, const TensorView& b,
     right = turned;
     right_stride = K;
   }
+  if constexpr (std::is_same_v<T, BFloat16>)
+    if (has_amx())
+      return with_amx_rows(c, a, accumulate, bias, [&](const auto& rows, auto result) {
+        for_ranges("gemm.rows", N, divide_up(grain(M, K), amx_columns) * amx_columns,
+                   threads(), [&](std::int64_t begin, std::int64_t end) {
+                     rows.multiply(right + begin * right_stride, right_stride,
+                                   end - begin, from_column(result, begin));
+                   });
+      });
   const auto panels = panels_of<T>(a);
   const RowProduct<T> product{panels, a.data<T>(), right, a.stride(0), right_stride, K};
   const Finish<T, C> finish(c, accumulate, bias);
@@ -193,20 +227,35 @@ void multiply_codes(const TensorView& c, const TensorView& a, const CodedMatrix&
   auto* const room = static_cast<T*>(
       workspace(WorkspaceUse::right,
                 static_cast<std::size_t>(parts * block_columns * K) * sizeof(T)));
+  // f(block, first, count): columns as numbers.
+  const auto for_blocks = [&](const auto& f) {
+    run_chunks("gemm.rows of codes", parts, ChunkBody([&](std::int64_t part) {
+                 const Range mine = split_range(N, parts, part);
+                 T* const block = room + part * block_columns * K;
+                 for (std::int64_t at = mine.begin; at < mine.end; at += block_columns) {
+                   const std::int64_t count = std::min(block_columns, mine.end - at);
+                   for (std::int64_t i = 0; i < count; ++i)
+                     host::decode_part(b, numbers, at + i, 0, K, block + i * K);
+                   f(block, at, count);
+                 }
+               }));
+  };
+  if constexpr (std::is_same_v<T, BFloat16>)
+    if (has_amx())
+      return with_amx_rows(
+          c, a, Accumulate::no, bias, [&](const auto& rows, auto result) {
+            for_blocks([&](const T* block, std::int64_t at, std::int64_t count) {
+              rows.multiply(block, K, count, from_column(result, at));
+            });
+          });
   const auto panels = panels_of<T>(a);
-  run_chunks("gemm.rows of codes", parts, ChunkBody([&](std::int64_t part) {
-               const Range mine = split_range(N, parts, part);
-               T* const block = room + part * block_columns * K;
-               const RowProduct<T> product{panels, a.data<T>(), block, a.stride(0), K, K};
-               for (std::int64_t at = mine.begin; at < mine.end; at += block_columns) {
-                 const std::int64_t count = std::min(block_columns, mine.end - at);
-                 for (std::int64_t i = 0; i < count; ++i)
-                   host::decode_part(b, numbers, at + i, 0, K, block + i * K);
-                 product.run(M, 0, count,
-                             [&](std::int64_t row, std::int64_t column,
-                                 Accumulator<T> sum) { finish(row, at + column, sum); });
-               }
-             }));
+  for_blocks([&](const T* block, std::int64_t at, std::int64_t count) {
+    const RowProduct<T> product{panels, a.data<T>(), block, a.stride(0), K, K};
+    product.run(M, 0, count,
+                [&](std::int64_t row, std::int64_t column, Accumulator<T> sum) {
+                  finish(row, at + column, sum);
+                });
+  });
 }
 
 }  // namespace
