@@ -79,7 +79,7 @@ TRIREME_AMX_TARGET void add_up(const ColumnTiles& b, const std::uint32_t* a,
   _tile_zero(3);
   const std::uint16_t* from = b.data;
   for (std::int64_t step = 0; step < steps; ++step) {
-    _tile_loadd(4, from, stride);
+    _tile_stream_loadd(4, from, stride);
     _tile_loadd(6, a, pair_line);
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (two_rows) {
@@ -87,12 +87,12 @@ TRIREME_AMX_TARGET void add_up(const ColumnTiles& b, const std::uint32_t* a,
       _tile_dpbf16ps(1, 4, 7);
     }
     if constexpr (two_columns) {
-      _tile_loadd(5, from + lines * b.stride, stride);
+      _tile_stream_loadd(5, from + lines * b.stride, stride);
       _tile_dpbf16ps(2, 5, 6);
       if constexpr (two_rows) _tile_dpbf16ps(3, 5, 7);
     }
     for (std::int64_t i = 0; i < fetch.lines_a_step; ++i, fetch.at += 64)
-      __builtin_prefetch(fetch.at);
+      __builtin_prefetch(fetch.at, 0, 2);
     from += tile_depth;
     a += tile_pairs * lines;
   }
@@ -104,17 +104,49 @@ TRIREME_AMX_TARGET void add_up(const ColumnTiles& b, const std::uint32_t* a,
   }
 }
 
+// sums[column][row] of 16 columns, 32 apart, as rows.
+TRIREME_BF16_TARGET inline void turn(const float* sums, __m512i (&rows)[16]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) rows[i] = _mm512_loadu_si512(sums + i * amx_rows);
+  transpose(rows);
+}
+
+// The biases of 16 columns; without one what adds nothing, not even to -0.
+TRIREME_BF16_TARGET inline __m512 biases(const std::uint16_t* bias) {
+  return bias != nullptr ? widen(_mm256_loadu_epi16(bias)) : _mm512_set1_ps(-0.0F);
+}
+
+// sums[column][row] of 32 columns, 32 apart, to `rows` rows of bf16.
+TRIREME_BF16_TARGET void put_rounded(const float* sums, std::int64_t rows,
+                                     std::uint16_t* to, std::int64_t stride,
+                                     const std::uint16_t* bias) {
+  const __m512 low_bias = biases(bias);
+  const __m512 high_bias = biases(bias != nullptr ? bias + lines : nullptr);
+  for (std::int64_t r = 0; r < rows; r += lines) {
+    __m512i low[16], high[16];
+    turn(sums + r, low);
+    turn(sums + lines * amx_rows + r, high);
+    for (std::int64_t i = 0; i < std::min(lines, rows - r); ++i, to += stride) {
+      const __m512bh rounded =
+          _mm512_cvtne2ps_pbh(_mm512_add_ps(_mm512_castsi512_ps(high[i]), high_bias),
+                              _mm512_add_ps(_mm512_castsi512_ps(low[i]), low_bias));
+      _mm512_storeu_si512(to, reinterpret_cast<__m512i>(rounded));
+    }
+  }
+}
+
 // sums[column][row], 32 apart, to their place: `rows` by `columns`.
 TRIREME_BF16_TARGET void put(const float* sums, std::int64_t rows, std::int64_t columns,
                              const TileResult& result, std::int64_t row,
                              std::int64_t column) {
+  if (columns == amx_columns && result.dtype == DType::bf16 && !result.accumulate)
+    return put_rounded(
+        sums, rows, static_cast<std::uint16_t*>(result.c) + row * result.stride + column,
+        result.stride, result.bias != nullptr ? result.bias + column : nullptr);
   for (std::int64_t c = 0; c < columns; c += lines)
     for (std::int64_t r = 0; r < rows; r += lines) {
       __m512i tile[16];
-#pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i)
-        tile[i] = _mm512_loadu_si512(sums + (c + i) * amx_rows + r);
-      transpose(tile);
+      turn(sums + c * amx_rows + r, tile);
       const std::int64_t left = std::min(lines, columns - c);
       const auto mask = static_cast<__mmask16>((1u << left) - 1u);
       for (std::int64_t i = 0; i < std::min(lines, rows - r); ++i)
