@@ -136,7 +136,7 @@ Watchdog::Watchdog(World& world, WatchdogConfig config)
   board_.emplace(config_.directory, token_,
                  BeatPlace{world_.state().first_on_node, world_.rank_on_node(),
                            world_.ranks_on_node()});
-  publish(true);  // so that even a rank that stops at once has told its host
+  publish(false);  // it runs: a rank that stops before its first look is late
   thread_ = std::thread([this] {
     use_signal_stack();
     run();

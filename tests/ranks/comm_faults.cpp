@@ -126,6 +126,11 @@ class Faults {
     }
     if (fault == "watch_sleep" && last) oversleep();
     if (fault == "watch_stop" && last) ::raise(SIGSTOP);
+    if (fault == "watch_stop_at_once") {  // before it has told of these groups
+      const Mesh later(world_, {.tensor = world_.size()}, {}, device());
+      if (last) ::raise(SIGSTOP);
+      later.group(Axis::tensor).all_reduce(stream_, x_.view()).wait();
+    }
     if (fault == "watch_skip" && last) world_.barrier();
     if (fault == "watch_swap") swapped(last);
     if (fault == "watch_axis") other_axis(last);

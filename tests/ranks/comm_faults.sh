@@ -69,6 +69,7 @@ for ranks in 3; do
     "^  rank $last (host .*): 'training step', 7 steps done, .* in no collective" \
     "^  rank 0 (host .*): .* in all_reduce #2"
   expect watch_stop $ranks 82 1 "$late"
+  expect watch_stop_at_once $ranks 82 1 "rank $last (host .*) has not entered all_reduce #1 .* on axis 'tensor'"
   expect watch_skip $ranks 82 1 "rank $last (host .*) has not entered all_reduce #2\|out of step: rank $last"
   expect watch_swap $ranks 82 1 "out of step: rank $last (host .*) in broadcast #2 .*; rank 0 .* in all_reduce #2 fp32\[1000\]"
   expect watch_axis $ranks 82 1 "rank $last (host .*) has not entered all_reduce #2"
