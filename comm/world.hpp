@@ -40,6 +40,11 @@ class World {
   // start: never). A hang is reported once and ends the job with Status::hang.
   void set_timeout(double seconds);
 
+  // Whether communicators of NCCL that are made from now on share resources: less memory
+  // of the GPU, and kernels of all of them run in the order of the calls. Alike on all
+  // ranks.
+  void set_nccl_sharing(bool share);
+
   // Runs `work` on every rank, then agrees: if it threw an Error on any rank, every rank
   // throws an Agreed error with the message and status of the lowest failing rank. Use it
   // for work that may fail on some ranks only, or on all alike (a deck, a file).

@@ -53,6 +53,7 @@ struct WorldState {
   bool spin = false;  // a core for every rank: waiting may burn it
   double timeout_seconds = 0;
   const char* timeout_name = "comm.timeout_seconds";  // what sets it
+  bool nccl_sharing = false;  // of NCCL's communicators, see World::set_nccl_sharing()
   // Of the world's own collectives; operation: the one in flight, or nullptr.
   std::atomic<std::int64_t> sequence{0};
   std::atomic<const char*> operation{nullptr};

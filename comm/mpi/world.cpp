@@ -193,6 +193,8 @@ void World::set_timeout(double seconds) {
   state_->timeout_name = "comm.timeout_seconds";
 }
 
+void World::set_nccl_sharing(bool share) { state_->nccl_sharing = share; }
+
 std::string World::broadcast(const std::string& text, int root) {
   require(root >= 0 && root < size_, "broadcast from rank {} of {}", root, size_);
   std::uint64_t bytes = text.size();

@@ -26,14 +26,15 @@ Device on_current(Device device) {
 
 NcclCommunicator::NcclCommunicator(WorldState& state, const ncclUniqueId& id, int rank,
                                    int size, Device device, std::string what,
-                                   int max_ctas)
+                                   const Options& options)
     : state_(state),
       device_(device),
       what_(std::move(what)),
       stream_(on_current(device)) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
-  if (max_ctas > 0) config.maxCTAs = max_ctas;
+  if (options.max_ctas > 0) config.maxCTAs = options.max_ctas;
+  if (options.shares) config.splitShare = 1;  // NCCL asks the parent, not the child
   call("ncclCommInitRankConfig",
        [&] { return ncclCommInitRankConfig(&comm_, size, id, rank, &config); });
 }
@@ -47,7 +48,6 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int
       stream_(on_current(device_)) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
-  config.splitShare = 1;
   call("ncclCommSplit",
        [&] { return ncclCommSplit(parent_->comm_, color, key, &comm_, &config); });
 }

@@ -19,13 +19,17 @@ namespace trireme::comm {
 // waits for the other ranks. The world's time-out holds for every call (CallWatch).
 class NcclCommunicator {
  public:
+  // How a communicator is made otherwise than NCCL likes.
+  struct Options {
+    int max_ctas = 0;     // blocks of a kernel that wait on the GPU; 0: as NCCL likes
+    bool shares = false;  // its resources with those that are split off it
+  };
   // Collective over the `size` ranks that hold the same id. `what` is for messages:
-  // the axis, and which ranks of it. At most `max_ctas` blocks of a kernel wait on the
-  // GPU; 0: as NCCL likes.
+  // the axis, and which ranks of it.
   NcclCommunicator(WorldState& state, const ncclUniqueId& id, int rank, int size,
-                   Device device, std::string what, int max_ctas = 0);
+                   Device device, std::string what, const Options& options);
   // Collective over the ranks of `parent`, which lives longer: those that give one color
-  // are in one communicator, in the order of `key`. It shares the parent's resources.
+  // are in one communicator, in the order of `key`.
   NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int color, int key,
                    std::string what);
   // Takes part in a split as a rank that is in none of the new communicators.

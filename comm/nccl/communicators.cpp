@@ -40,8 +40,9 @@ std::shared_ptr<NcclCommunicator> whole(WorldState& state, Device device) {
   check_mpi(MPI_Ibcast(&id, sizeof id, MPI_BYTE, 0, state.world.get(), &request),
             "MPI_Ibcast");
   state.wait(request, "broadcast of ncclUniqueId");
-  auto made = std::make_shared<NcclCommunicator>(state, id, state.rank, state.size,
-                                                 device, "world");
+  auto made = std::make_shared<NcclCommunicator>(
+      state, id, state.rank, state.size, device, "world",
+      NcclCommunicator::Options{.shares = state.nccl_sharing});
   known()[state.ranks] = made;
   return made;
 }

@@ -5,9 +5,9 @@
 //
 // 1. Making communicators blocks until all their ranks do it. A mesh makes its groups in
 //    one order on all ranks, a group its communicator first, with all ranks of the world,
-//    and then its links by (source, destination). So there is one order of all
-//    communicators that every rank keeps: the first that is not finished has all its
-//    ranks at it.
+//    and then its links, pair by pair in the order of ring_links(). So there is one order
+//    of all communicators that every rank keeps: the first that is not finished has all
+//    its ranks at it. Pairs without a common rank are linked at the same time.
 // 2. NCCL makes connections at first use, and waits for the peers in that. So they are
 //    made here: NCCL_RUNTIME_CONNECT = 0 connects what collectives use, each link sends
 //    once, and experts exchange once. The other exchange, of Ulysses, connects in the
@@ -51,6 +51,7 @@
 #include "comm/nccl/communicators.hpp"
 #include "comm/nccl/issue.hpp"
 #include "comm/recording.hpp"
+#include "comm/ring_links.hpp"
 #include "comm/trace.hpp"
 
 namespace trireme::comm {
@@ -103,7 +104,6 @@ class NcclTransport final : public DeviceTransport,
 
  private:
   friend class NcclOperation;
-  using Link = std::pair<int, int>;  // source, destination
 
   void make_links(Links links);
   void make_link(const Link& link);
@@ -164,16 +164,9 @@ NcclTransport::~NcclTransport() { async_errors().remove(this); }
 
 // Links between neighbours, and what is exchanged between all pairs.
 void NcclTransport::make_links(Links links) {
-  const int rank = group_.rank(), size = group_.size();
   if (links == Links::all) connect(*all_, Collective::all_to_all);
   if (links != Links::ring) return;
-  for (int source = 0; source < size; ++source) {
-    for (const int destination : {(source + 1) % size, (source + size - 1) % size}) {
-      const bool is_new = !links_.contains({source, destination});
-      if (is_new && (rank == source || rank == destination))
-        make_link({source, destination});
-    }
-  }
+  for (const Link& link : ring_links(group_.rank(), group_.size())) make_link(link);
 }
 
 void NcclTransport::make_link(const Link& link) {
@@ -196,7 +189,8 @@ void NcclTransport::make_link(const Link& link) {
   group_.state().wait(request, "exchange of ncclUniqueId");
   auto& communicator = links_[link] = std::make_unique<NcclCommunicator>(
       group_.state(), id, sends ? 0 : 1, 2, device_,
-      format("{}, rank {} to {}", group_.name(), source, destination), link_ctas);
+      format("{}, rank {} to {}", group_.name(), source, destination),
+      NcclCommunicator::Options{.max_ctas = link_ctas});
   connect(*communicator, sends ? Collective::send : Collective::receive);
 }
 

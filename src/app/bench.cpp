@@ -16,6 +16,7 @@
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "comm/mesh.hpp"
+#include "config/precision.hpp"
 #include "engine/engine.hpp"
 #include "io/files.hpp"
 #include "kernels/runtime/bandwidth.hpp"
@@ -149,12 +150,17 @@ void report_mfu(comm::World& world, const config::RunConfig& config,
     return;
   }
   const model::FlopsPerToken flops = model::flops_per_token(config.model);
-  log::info(
-      "mfu {} %, {} % with causal attention: of the data sheet's dense peak in {}, {} "
-      "GFLOP/s",
-      fixed(100 * flops.full * tokens_per_second / peak, 1),
-      fixed(100 * flops.causal * tokens_per_second / peak, 1),
-      name_of(config.precision.compute), giga(peak));
+  const auto report = [&](std::string_view type, double dense) {
+    log::info(
+        "mfu {} %, {} % with causal attention: of the data sheet's dense peak in {}, {} "
+        "GFLOP/s",
+        fixed(100 * flops.full * tokens_per_second / dense, 1),
+        fixed(100 * flops.causal * tokens_per_second / dense, 1), type, giga(dense));
+  };
+  if (const double fp8 = world.sum(launch::dense_peak(on.gpu.name, DType::e4m3));
+      fp8 > 0 && config::compute_of(config.precision.recipe) == "fp8")
+    report("fp8", fp8);
+  report(name_of(config.precision.compute), peak);
 }
 
 // What multiplies in a step, and how fast it could: on rank 0, while the others wait.

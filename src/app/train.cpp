@@ -238,9 +238,11 @@ void read_command_line(const comm::World& world, int on_node, Arguments& argumen
     machine = plan::read_machine(arguments.text("--machine", ""));
 }
 
-// The start has no parts that get on one by one: it is given more time than a step.
-void limit_waits_of_start(comm::World& world, const config::HealthSettings& health) {
-  world.set_timeout(health.timeout_seconds * health.slow_factor);
+// What the deck says of the world. The start has no parts that get on one by one: it is
+// given more time than a step.
+void set_up(comm::World& world, const config::RunConfig& config) {
+  world.set_timeout(config.health.timeout_seconds * config.health.slow_factor);
+  world.set_nccl_sharing(config.run.nccl_sharing);
 }
 
 // Every rank must resolve the deck alike: the smallest node decides.
@@ -258,7 +260,7 @@ int train(comm::World& world, const Arguments& given) {
   const int on_node = ranks_on_smallest_node(world);
   world.agree([&] { read_command_line(world, on_node, arguments, deck, machine); });
   const config::HealthSettings& health = deck.config.health;
-  limit_waits_of_start(world, health);
+  set_up(world, deck.config);
   set_log(world, arguments);
   launch::check_same_everywhere(world, deck.effective);
   if (arguments.has("--check")) {

@@ -252,6 +252,11 @@ struct CommKeys : Section {
       "memory; auto is NCCL where it is built in and every rank has a GPU of its "
       "own. Between CPUs it is MPI.",
       sets<&RunConfig::run, &RunSettings::backend>};
+  Boolean nccl_sharing{
+      *this, "nccl_sharing", "false",
+      "NCCL's communicators share buffers: less of the GPU's memory, but collectives of "
+      "different axes run one after the other.",
+      sets<&RunConfig::run, &RunSettings::nccl_sharing>};
   Seconds timeout_seconds{
       *this,
       "timeout_seconds",

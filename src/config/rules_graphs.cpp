@@ -103,6 +103,19 @@ void Rules::graph_mesh_rules() {
                         {key::parallel.sharding_strategy, {"\"ZERO1\"", "\"NO_SHARD\""}},
                         without()});
        });
+  const int replicas = mesh.data * mesh.context;
+  const bool sums_copies = replicas > (shards ? p.folding.shard : 1);
+  rule({key::run.cuda_graphs, key::batch.global, key::parallel.sharding_strategy},
+       !sums_copies || config_.microbatches() > 1, graphs, " with ", key::batch.global,
+       " and ", key::batch.micro,
+       ", which is one microbatch a step and data rank: gradients are summed over "
+       "replicas between its kernels, so that none is recorded",
+       [&] {
+         return advise({{key::parallel.sharding_strategy, {"\"FULL_SHARD\""}},
+                        {key::batch.global,
+                         multiples_from(2 * config_.batch.global, config_.batch.global)},
+                        without()});
+       });
   rule({key::run.cuda_graphs, key::parallel.offload}, !optim::moves_weights(p.offload),
        graphs, " with ", key::parallel.offload,
        ", whose weights the host brings to the GPU in each microbatch", [&] {

@@ -53,8 +53,9 @@ struct RunSettings {
   AttentionChoice attention = AttentionChoice::automatic;
   bool attention_deterministic = true;
   comm::Backend backend = comm::Backend::automatic;
-  int threads = 0;        // of each rank; 0: automatic
-  double time_limit = 0;  // seconds; 0: none
+  bool nccl_sharing = false;  // of buffers, between communicators
+  int threads = 0;            // of each rank; 0: automatic
+  double time_limit = 0;      // seconds; 0: none
 };
 
 struct BatchSettings {

@@ -15,6 +15,10 @@ namespace {
 
 constexpr auto use = MemoryClass::communication;
 
+// The rows of all ranks come to each GPU by one all-gather, along a ring. With more ranks
+// that takes longer than the host does, whose reduction goes along a tree.
+constexpr int most_ranks = 256;
+
 bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) ||
          (std::isnan(a) && std::isnan(b));
@@ -26,9 +30,9 @@ bool decides_on_device(const config::RunConfig& config, const optim::StoreConfig
                        const comm::Mesh& mesh, Device device) {
   const bool by_queue =
       mesh.transport() == comm::Transport::nccl || mesh.shape().size() == 1;
-  return for_gpu(mesh, device) && by_queue && store.updates_by_device() &&
-         config.precision.compute != DType::f16 && !config.model.has_experts() &&
-         !config.optimizer.outer.on() &&
+  return for_gpu(mesh, device) && by_queue && mesh.shape().size() <= most_ranks &&
+         store.updates_by_device() && config.precision.compute != DType::f16 &&
+         !config.model.has_experts() && !config.optimizer.outer.on() &&
          config.health.steps.spike == config::StepRules::Reaction::off;
 }
 

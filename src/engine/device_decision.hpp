@@ -16,7 +16,8 @@ namespace trireme::engine {
 // Whether steps of this deck may be judged by the GPU. Not where the host must know loss
 // or norm before the update: for spikes, which it measures by steps before; for the loss
 // scale of fp16; for experts, whose loads it sums; for an update that it takes part in.
-// Nor where tensors of GPUs come together by way of the host. Alike on all ranks.
+// Nor where tensors of GPUs come together by way of the host, nor with more than 256
+// ranks, whose rows would pass by every GPU. Alike on all ranks.
 bool decides_on_device(const config::RunConfig& config, const optim::StoreConfig& store,
                        const comm::Mesh& mesh, Device device);
 

@@ -241,14 +241,15 @@ void LatentAttention::forward(Pass& pass, const TensorView& x_TD,
   if (again.attention) saved.o_TE = saved.lse_TH = {};
 }
 
-void LatentAttention::queries_backward(Pass& pass, const TensorView& dq_THK,
-                                       const Saved& saved, const TensorView& dx_TD) {
+LatentAttention::Projected LatentAttention::queries_backward(Pass& pass,
+                                                             const TensorView& dq_THK,
+                                                             const Saved& saved,
+                                                             const TensorView& dx_TD) {
   turn(pass, dq_THK, heads_.count(), plain_width(), Direction::backward);
   const Linear::Gradient dq = q_.output_gradient(pass, dq_THK);
   if (!has_small_query()) {
     q_.input_gradient(pass, dq, dx_TD);
-    q_.post_weight_gradient(pass, dq, saved.x_TD, saved.q);
-    return;
+    return {.up = dq, .down = {}};
   }
   const Shape& small = saved.q_small_TQ.shape();
   const TensorView draw_TQ =
@@ -260,15 +261,13 @@ void LatentAttention::queries_backward(Pass& pass, const TensorView& dq_THK,
     q_.input_gradient(pass, dq, dnormed_TQ);
     q_norm_->backward(pass, dnormed_TQ, saved.q_norm, {}, draw_TQ);
   }
-  q_.post_weight_gradient(pass, dq, saved.q_small_TQ, saved.q);
   const Linear::Gradient draw = q_down_.output_gradient(pass, draw_TQ);
   q_down_.input_gradient(pass, draw, dx_TD);
-  q_down_.post_gradients(pass, draw, saved.x_TD, saved.q_down, q_down_bias_);
+  return {dq, draw};
 }
 
-void LatentAttention::keys_and_values_backward(Pass& pass, const Columns& d,
-                                               const Saved& saved,
-                                               const TensorView& dx_TD) {
+LatentAttention::Projected LatentAttention::keys_and_values_backward(
+    Pass& pass, const Columns& d, const Saved& saved, const TensorView& dx_TD) {
   Stream& stream = pass.stream;
   const DType dtype = d.k_THK.dtype();
   const std::int64_t T = pass.tokens(), H = heads_.count(), C = config_.latent,
@@ -286,10 +285,21 @@ void LatentAttention::keys_and_values_backward(Pass& pass, const Columns& d,
     latent_up_.input_gradient(pass, dup, dc_TC);
     latent_norm_->backward(pass, dc_TC, saved.latent_norm, {}, dsmall_TC.columns(0, C));
   }
-  latent_up_.post_weight_gradient(pass, dup, saved.c_TC, saved.latent_up);
   const Linear::Gradient dsmall = latent_down_.output_gradient(pass, dsmall_TC);
   latent_down_.input_gradient(pass, dsmall, dx_TD, kernels::Accumulate::yes);
-  latent_down_.post_gradients(pass, dsmall, saved.x_TD, saved.latent_down,
+  return {dup, dsmall};
+}
+
+void LatentAttention::post_gradients(Pass& pass, const Projected& queries,
+                                     const Projected& latent, const Saved& saved) {
+  if (has_small_query()) {
+    q_.post_weight_gradient(pass, queries.up, saved.q_small_TQ, saved.q);
+    q_down_.post_gradients(pass, queries.down, saved.x_TD, saved.q_down, q_down_bias_);
+  } else {
+    q_.post_weight_gradient(pass, queries.up, saved.x_TD, saved.q);
+  }
+  latent_up_.post_weight_gradient(pass, latent.up, saved.c_TC, saved.latent_up);
+  latent_down_.post_gradients(pass, latent.down, saved.x_TD, saved.latent_down,
                               latent_down_bias_);
 }
 
@@ -331,12 +341,14 @@ TensorView LatentAttention::backward(Pass& pass, const TensorView& dy_TD, Saved 
   const Columns in = columns(saved.qkv_TE), d = columns(dqkv_TE);
   pass.attention.backward(stream, pass.scratch, shape(pass), do_TE, in.q_THK, in.k_THK,
                           in.v_THK, saved.o_TE, saved.lse_TH, d.q_THK, d.k_THK, d.v_THK);
-  // 2. queries, keys and values
+  // 2. queries, keys and values: the input's gradient first, so that 1. its communication
+  // overlaps with those of weights
   saved.x_TD = x_all.wait();
-  queries_backward(pass, d.q_THK, saved, dx_all_TD);
-  keys_and_values_backward(pass, d, saved, dx_all_TD);
-  // 1. enter
-  return region_.enter_backward(stream, pass.scratch, dx_all_TD).wait();
+  const Projected queries = queries_backward(pass, d.q_THK, saved, dx_all_TD);
+  const Projected latent = keys_and_values_backward(pass, d, saved, dx_all_TD);
+  auto dx = region_.enter_backward(stream, pass.scratch, dx_all_TD);
+  post_gradients(pass, queries, latent, saved);
+  return dx.wait();
 }
 
 void LatentAttention::collect(std::vector<Param*>& params) {

@@ -94,11 +94,17 @@ class LatentAttention {
   void attend(Pass& pass, Arena& arena, Saved& saved) const;
   // The columns of o that count, [T, H V], in `arena`.
   TensorView values_of(Pass& pass, Arena& arena, const TensorView& o_TE) const;
-  // These write dx_TD, or add to it.
-  void queries_backward(Pass& pass, const TensorView& dq_THK, const Saved& saved,
-                        const TensorView& dx_TD);
-  void keys_and_values_backward(Pass& pass, const Columns& d, const Saved& saved,
-                                const TensorView& dx_TD);
+  // What the weights' gradients of a projection down and up again are made of.
+  struct Projected {
+    Linear::Gradient up, down;
+  };
+  // These write dx_TD, or add to it; gradients of weights are posted later.
+  Projected queries_backward(Pass& pass, const TensorView& dq_THK, const Saved& saved,
+                             const TensorView& dx_TD);
+  Projected keys_and_values_backward(Pass& pass, const Columns& d, const Saved& saved,
+                                     const TensorView& dx_TD);
+  void post_gradients(Pass& pass, const Projected& queries, const Projected& latent,
+                      const Saved& saved);
 
   LatentAttentionConfig config_;
   const parallel::TensorRegion& region_;

@@ -324,47 +324,64 @@ part_kernels() {
   [ ${#quick[@]} -gt 0 ] || part "kernels: all" 90 "$out/kernels.log" "${bench[@]}"
 }
 
-# bench_deck NAME DECK WORDS...: with CUDA graphs off and on, in bf16 and in FP8.
+# A microbatch a step and as many tokens as peer_torch.py has.
+benched=(gpt2-124m llama-1.3b gpt2-1.5b)
+words_of() { [ "$1" != gpt2-124m ] || echo model.sequence=1024 batch.global=8 batch.micro=8; }
+
+# bench_deck NAME DECK WORDS...
 bench_deck() {
-  local name=$1 deck=$2 compute graphs
+  local name=$1 deck=$2 words
   shift 2
-  for compute in bf16 fp8; do
+  read -ra words < <(words_of "$deck")
+  part "bench $name" 75 "$out/program.log" "$root/bin/trireme" bench "$root/inputs/$deck.toml" \
+    run.device=cuda "${words[@]}" "$@" "${tiny[@]}" --steps "$steps" "${quick[@]}"
+}
+
+# bench_decks TYPE: with CUDA graphs off and on.
+bench_decks() {
+  local deck graphs
+  for deck in "${benched[@]}"; do
     for graphs in false true; do
-      [ ${#quick[@]} -eq 0 ] || [ "$compute $graphs" = "bf16 false" ] || continue
-      part "bench $name $compute graphs=$graphs" 75 "$out/program.log" \
-        "$root/bin/trireme" bench "$root/inputs/$deck.toml" precision.compute=$compute \
-        run.device=cuda run.cuda_graphs=$graphs "$@" "${tiny[@]}" --steps "$steps" "${quick[@]}"
+      [ ${#quick[@]} -eq 0 ] || [ "$1 $graphs" = "bf16 false" ] || continue
+      bench_deck "$deck $1 graphs=$graphs" "$deck" "precision.compute=$1" "run.cuda_graphs=$graphs"
     done
   done
 }
 
-part_bench() {
-  bench_deck gpt2-124m gpt2-124m model.sequence=1024 batch.global=32 batch.micro=8
-  bench_deck llama-1.3b llama-1.3b
-  bench_deck gpt2-1.5b gpt2-1.5b
+part_bench() { bench_decks bf16; }
+part_fp8() { bench_decks fp8; }
+
+# Keys whose defaults were chosen without a GPU.
+part_keys() {
+  local key
+  for key in run.logits_bytes=134217728 precision.logits=fp32 run.gemm_search=true \
+    attention.library=own; do
+    bench_deck "gpt2-124m $key" gpt2-124m precision.compute=bf16 "$key"
+  done
 }
 
 # As the peers run: the pack's own libraries are not for them.
 python_of_peers() { env PYTHONUNBUFFERED=1 LD_LIBRARY_PATH='' python3 "$@"; }
 
-part_peers() {
-  if ! python_of_peers -c 'import torch' 2>/dev/null; then
-    echo "PyTorch: left out (not here)" >>"$out/parts.txt"
+# peers NAME MODULE LOG WHAT...: peer_torch.py, where PyTorch or what else it needs is there.
+peers() {
+  local name=$1 module=$2 log=$3 what options=()
+  shift 3
+  if ! python_of_peers -c "import $module" 2>/dev/null; then
+    echo "$name $*: left out (not here)" >>"$out/parts.txt"
     return
   fi
-  local what
-  for what in gemm attention gpt2 llama gpt2-xl; do
-    part "PyTorch $what" 75 "$out/torch.log" env PYTHONUNBUFFERED=1 LD_LIBRARY_PATH= \
-      python3 "$root/peer_torch.py" "$what"
+  [ "$module" = torch ] || options=(--engine)
+  for what in "$@"; do
+    part "$name $what" 75 "$log" env PYTHONUNBUFFERED=1 LD_LIBRARY_PATH='' \
+      python3 "$root/peer_torch.py" "$what" "${options[@]}"
   done
-  if ! python_of_peers -c 'import transformer_engine.pytorch' 2>/dev/null; then
-    echo "Transformer Engine: left out (not here)" >>"$out/parts.txt"
-    return
-  fi
-  for what in gpt2 llama; do
-    part "Transformer Engine $what" 75 "$out/torch.log" env PYTHONUNBUFFERED=1 \
-      LD_LIBRARY_PATH='' python3 "$root/peer_torch.py" "$what" --engine
-  done
+}
+
+part_peer_kernels() { peers PyTorch torch "$out/torch.log" attention gemm; }
+part_peers() { peers PyTorch torch "$out/torch.log" gpt2 llama gpt2-xl; }
+part_engine() {
+  peers "Transformer Engine" transformer_engine.pytorch "$out/engine.log" gpt2 llama
 }
 
 # ---- parts of the second call ----
@@ -432,7 +449,8 @@ part_sanitizers() {
   done
 }
 
-first_call=(version nccl selftest kernels bench peers)
+# What answers most comes first: ten minutes may not be enough for all.
+first_call=(version nccl selftest kernels peer_kernels bench peers fp8 keys engine)
 second_call=(version tests ranks equality sanitizers)
 
 # ---- the page ----
@@ -446,6 +464,12 @@ note_clocks() {
 
 # claim WHERE WHAT NUMBER: a row of the page.
 claim() { printf '%-20s %-66s %s\n' "$1" "$2" "${3:-not measured}"; }
+
+# step_of NAME: the median step of a bench.
+step_of() { in_part program.log "bench $1" 'of the .* GEMM rate' 's/.*; (median step .*)/\1/'; }
+
+# kernel_of NAME KERNEL: its milliseconds in a step of a bench.
+kernel_of() { in_part program.log "bench $1" "^kernel .*$2" 's/^kernel +([^ ]+ ms a step).*/\1/'; }
 
 # The line of a log's part (== NAME) that fits a pattern, or what stands in it after sed.
 in_part() {  # LOG NAME PATTERN [SED]
@@ -466,7 +490,7 @@ verdict() { sed -n "s/^$1: //p" "$out/parts.txt" | tail -1; }
 
 deck_claims() {
   local deck name compute graphs
-  for deck in gpt2-124m llama-1.3b gpt2-1.5b; do
+  for deck in "${benched[@]}"; do
     for compute in bf16 fp8; do
       for graphs in false true; do
         name="bench $deck $compute graphs=$graphs"
@@ -497,6 +521,43 @@ attention_claims() {
   done
 }
 
+# head_rate ENTRIES: of the weight gradient of a head with so many.
+head_rate() {
+  grep -s "^gemm head, weight gradient [0-9]* x $1 x" "$out/kernels.log" | tail -1 |
+    sed -E 's/^.{60} *//; s/ +/ /g'
+}
+
+# A row for each point of the document whose number one GPU gives, and the others by name.
+bring_up_claims() {
+  local plain="gpt2-124m bf16 graphs=false"
+  claim "gpu-bring-up.md" "B1, no hang in the first step of zb_h1: needs two GPUs" ""
+  claim "" "B2, the ledger is as planned: gpu_memory_test" "$(verdict 'gpu.gpu_memory_test.2')"
+  claim "" "B3, attention fits every GPU: attention_test" "$(verdict gpu.attention_test)"
+  claim "" "B4, one process a GPU; B5, memory of communicators: need several" ""
+  claim "" "B6, NCCL goes from GPU to GPU; B7, a stopped rank ends the job: need two" ""
+  claim "" "B8, no epilogue is refused: gemm_epilogue_test" "$(verdict gpu.gemm_epilogue_test)"
+  claim "" "B9, PyTorch was found" "$(grep -s -m 1 '^PyTorch ' "$out/torch.log")"
+  claim "" "B10, GPT-2 124M with own attention: $(step_of "$plain"), and" \
+    "$(step_of "gpt2-124m attention.library=own")"
+  claim "" "P2, with logits of 128 MiB at once" "$(step_of "gpt2-124m run.logits_bytes=134217728")"
+  claim "" "P2, with logits in fp32" "$(step_of "gpt2-124m precision.logits=fp32")"
+  claim "" "P2, gradient of the loss in place of the logits" \
+    "$(rate kernels.log "cross_entropy gradient, in place gpt2")"
+  local vocabulary
+  for vocabulary in 50304 50257 50240; do
+    claim "" "P2, weight gradient of a head of $vocabulary entries" "$(head_rate $vocabulary)"
+  done
+  claim "" "P3, 100 sums of 1 KiB on one rank" \
+    "$(in_part nccl.log 'nccl, one rank' '^nccl 100 of 1 KiB' 's/^nccl 100 of 1 KiB +//')"
+  claim "" "P4, codes in both orders by one kernel, llama" \
+    "$(rate kernels.log "quantize and transpose llama")"
+  claim "" "P5, sums of tensor ranks in parts: needs two GPUs" ""
+  claim "" "P6, the optimizer in a step of GPT-2 124M" "$(kernel_of "$plain" optimizer)"
+  claim "" "P7, with proposals for products that were timed" "$(step_of "gpt2-124m run.gemm_search=true")"
+  claim "" "P8, a pipeline's GEMM rate; P9, small buckets: need several GPUs" ""
+  claim "" "P10, outside kernels in a step of GPT-2 124M" "$(kernel_of "$plain" 'outside kernels')"
+}
+
 write_claims() {
   claim "README.md" "the program starts: trireme --version" "$(verdict version)"
   claim "selftest.md" "every check of the self-test" \
@@ -525,14 +586,12 @@ write_claims() {
     "$(rate kernels.log "residual + rms_norm llama")"
   deck_claims
   claim "tests/bench" "PyTorch's step of GPT-2 124M (compile)" \
-    "$(rate torch.log "step of GPT-2 124M")"
+    "$(rate torch.log "step of GPT-2 124M,")"
+  claim "" "  of GPT-2 1.5B" "$(rate torch.log "step of GPT-2 1.5B,")"
   claim "" "  of the Llama of 1.3 billion" "$(rate torch.log "step of a Llama")"
-  claim "gpu-bring-up.md" "B1, no hang in the first step of zb_h1: needs two GPUs" ""
-  claim "" "B2, the ledger is as planned: gpu_memory_test" "$(verdict 'gpu.gpu_memory_test.2')"
-  claim "" "B3, attention fits every GPU: attention_test" "$(verdict gpu.attention_test)"
-  claim "" "B4, one process a GPU; B5, memory of communicators: need several" ""
-  claim "" "B7, a rank that is stopped ends the job with 82: needs two GPUs" ""
-  claim "" "B8, no epilogue is refused: gemm_epilogue_test" "$(verdict gpu.gemm_epilogue_test)"
+  claim "" "  of GPT-2 124M, of the Llama in FP8 by Transformer Engine" \
+    "$(rate engine.log "step of GPT-2 124M"); $(rate engine.log "step of a Llama")"
+  bring_up_claims
   claim "gpu.md" "every gradient equals the host's: gpu_engine_test" \
     "$(verdict gpu.gpu_engine_test)"
   claim "cuda-graphs.md" "graphs change no bit: gpu_graphs_test" "$(verdict gpu.gpu_graphs_test)"

@@ -12,6 +12,7 @@
 #include "bench/attention_scratch.hpp"
 #include "bench/bench.hpp"
 #include "bench/code_kernels.hpp"
+#include "bench/fp8_kernels.hpp"
 #include "kernels/activation.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/cross_entropy.hpp"
@@ -21,7 +22,6 @@
 #include "kernels/moe.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/optimizer.hpp"
-#include "kernels/quantize.hpp"
 #include "kernels/rope.hpp"
 #include "kernels/runtime/runtime.hpp"
 
@@ -66,7 +66,7 @@ class KernelBench {
       }
     }
     table.print();
-    for (const Model& m : models(s)) fp8(m);
+    for (const Model& m : models(s)) add_fp8_kernels(s, table, m.name, m.T, m.F, m.D);
     for (const Model& m : models(s)) add_code_kernels(s, table, m.name, m.F, m.D);
     table.print();
     for (const Model& m : models(s)) {
@@ -109,7 +109,6 @@ class KernelBench {
                bool bias);
   void epilogues(const Model& m);
   void experts(const Model& m);
-  void fp8(const Model& m);
   void norms(const Model& m);
   void activations(const Model& m);
   void rows(const Model& m);
@@ -276,55 +275,6 @@ void KernelBench::experts(const Model& m) {
         kernels::grouped_linear_weight_gradient(stream, rows, dy, x, dw);
       };
     });
-  }
-}
-
-void KernelBench::fp8(const Model& m) {
-  using kernels::Fp8Format, kernels::Fp8Matrix, kernels::Fp8Scaling;
-  const std::int64_t T = m.T, K = m.D, N = m.F;
-  const auto quantized = [&](std::int64_t rows, Fp8Scaling scaling) {
-    const Tensor x = normal({rows, K}), codes = Tensor::bytes(s, {rows, K}),
-                 scales = Tensor::positive(s, DType::f32,
-                                           kernels::fp8_scales_shape(scaling, rows, K));
-    Stream stream(s.device);
-    kernels::quantize(stream, x, {codes, Fp8Format::e4m3, scaling, scales});
-    stream.synchronize();
-    return std::pair(codes, scales);
-  };
-  table.add("amax " + m.name, {bytes_of(T * K)}, [&]() -> Call {
-    return [x = normal({T, K}), most = wide({1})](Stream& stream) {
-      kernels::amax(stream, x, most);
-    };
-  });
-  struct Kind {
-    const char* name;
-    Fp8Scaling left, right;
-  };
-  for (const Kind kind : {Kind{"tensor", Fp8Scaling::tensor, Fp8Scaling::tensor},
-                          Kind{"1x128", Fp8Scaling::row_128, Fp8Scaling::row_128},
-                          Kind{"128x128", Fp8Scaling::row_128, Fp8Scaling::block_128}}) {
-    const Fp8Scaling scaling = kind.right;
-    table.add(format("quantize {} {}", m.name, kind.name),
-              {bytes_of(T * K) + double(T * K)}, [&]() -> Call {
-                return [=, x = normal({T, K}), codes = Tensor::bytes(s, {T, K}),
-                        scales = Tensor::positive(
-                            s, DType::f32, kernels::fp8_scales_shape(scaling, T, K))](
-                           Stream& stream) {
-                  kernels::quantize(stream, x, {codes, Fp8Format::e4m3, scaling, scales});
-                };
-              });
-    table.add(
-        format("fp8 product {} {} {} x {} x {}", m.name, kind.name, T, N, K),
-        {0, 2.0 * double(T) * double(N) * double(K)},
-        [&]() -> Call {
-          return [=, a = quantized(T, kind.left), b = quantized(N, kind.right),
-                  c = normal({T, N})](Stream& stream) {
-            const Fp8Matrix left{a.first, Fp8Format::e4m3, kind.left, a.second};
-            const Fp8Matrix right{b.first, Fp8Format::e4m3, kind.right, b.second};
-            kernels::gemm_fp8(stream, c, left, right);
-          };
-        },
-        bytes_of(T * N) + double(T * K + N * K));
   }
 }
 

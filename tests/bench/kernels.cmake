@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 add_executable(kernel_bench ${CMAKE_CURRENT_LIST_DIR}/bench.cpp
                ${CMAKE_CURRENT_LIST_DIR}/code_kernels.cpp
+               ${CMAKE_CURRENT_LIST_DIR}/fp8_kernels.cpp
                ${CMAKE_CURRENT_LIST_DIR}/kernel_bench.cpp)
 target_include_directories(kernel_bench PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(kernel_bench PRIVATE trireme_kernels)

@@ -30,15 +30,15 @@ void timed(const char* name, const Step& step) {
   const auto start = std::chrono::steady_clock::now();
   step();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  std::printf("nccl %-12s %10.6f s\n", name, seconds.count());
+  std::printf("nccl %-13s %10.6f s\n", name, seconds.count());
   std::fflush(stdout);
 }
 
-// A call that does not block is over when its communicator says so.
-void settle(ncclComm_t comm, ncclResult_t code, const char* call) {
-  while (code == ncclInProgress)
-    check(ncclCommGetAsyncError(comm, &code), "ncclCommGetAsyncError");
-  check(code, call);
+void queue_sum(ncclComm_t comm, Stream& stream, const Buffer& x, std::int64_t count) {
+  check(ncclAllReduce(x.view().raw(), x.view().raw(), static_cast<std::size_t>(count),
+                      ncclFloat32, ncclSum, comm,
+                      static_cast<cudaStream_t>(stream.native())),
+        "ncclAllReduce");
 }
 
 // The sum over one rank is what was there.
@@ -46,10 +46,7 @@ void all_reduce(ncclComm_t comm, Stream& stream, const Buffer& x, float value) {
   std::vector<float> values(elements, value);
   const TensorView host(values.data(), DType::f32, {elements});
   copy_bytes(stream, host, x.view());
-  settle(comm,
-         ncclAllReduce(x.view().raw(), x.view().raw(), elements, ncclFloat32, ncclSum,
-                       comm, static_cast<cudaStream_t>(stream.native())),
-         "ncclAllReduce");
+  queue_sum(comm, stream, x, elements);
   values.assign(values.size(), 0.0f);
   copy_bytes(stream, x.view(), host);
   stream.synchronize();
@@ -69,24 +66,26 @@ int run() {
   Stream stream(Device::cuda(0));
   const Buffer x(Device::cuda(0), DType::f32, {elements}, MemoryClass::workspace, "x");
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  config.splitShare = 1;
+  config.blocking = 1;
   ncclUniqueId id;
   ncclComm_t whole = nullptr, part = nullptr;
   check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   timed("init", [&] {
-    const ncclResult_t code = ncclCommInitRankConfig(&whole, 1, id, 0, &config);
-    settle(whole, code, "ncclCommInitRankConfig");
+    check(ncclCommInitRankConfig(&whole, 1, id, 0, &config), "ncclCommInitRankConfig");
   });
   timed("all-reduce", [&] { all_reduce(whole, stream, x, 1.5f); });
-  timed("split", [&] {
-    settle(whole, ncclCommSplit(whole, 0, 0, &part, &config), "ncclCommSplit");
-    settle(part, ncclInProgress, "ncclCommSplit");
-  });
+  timed("split",
+        [&] { check(ncclCommSplit(whole, 0, 0, &part, &config), "ncclCommSplit"); });
   timed("all-reduce 2", [&] { all_reduce(part, stream, x, -2.25f); });
+  timed("100 of 1 KiB", [&] {  // one behind the other, each waited for
+    for (int i = 0; i < 100; ++i) {
+      queue_sum(part, stream, x, 256);
+      stream.synchronize();
+    }
+  });
   timed("abort", [&] { check(ncclCommAbort(part), "ncclCommAbort"); });
   timed("all-reduce 3", [&] { all_reduce(whole, stream, x, 3.0f); });
-  timed("finalize", [&] { settle(whole, ncclCommFinalize(whole), "ncclCommFinalize"); });
+  timed("finalize", [&] { check(ncclCommFinalize(whole), "ncclCommFinalize"); });
   timed("destroy", [&] { check(ncclCommDestroy(whole), "ncclCommDestroy"); });
   const DeviceMemoryState memory = device_memory_state(Device::cuda(0));
   std::printf("nccl ok, %.1f MiB of the GPU's memory in use afterwards\n",

@@ -21,7 +21,7 @@ if(TRIREME_NCCL_EMULATED)
   foreach(ranks 2 3 4 6 8)
     trireme_add_test(gpu.nccl_test.all.${ranks} RANKS ${ranks} LONG TIMEOUT 1800 LABELS gpu
       COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${MPIEXEC_PREFLAGS}
-              $<TARGET_FILE:nccl_test> --gtest_filter=*MeshesTrainAsWithMpi
+              $<TARGET_FILE:nccl_test> --gtest_filter=*TrainAsWithMpi
               ${MPIEXEC_POSTFLAGS})
     set_property(TEST gpu.nccl_test.all.${ranks} APPEND PROPERTY ENVIRONMENT
                  TRIREME_TEST_DEVICE=cuda TRIREME_TEST_ALL=1 TRIREME_EMULATION_DEVICES=8)

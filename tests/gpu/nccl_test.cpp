@@ -117,6 +117,21 @@ TEST(Nccl, GroupsWithoutAUserHaveNone) {
   EXPECT_EQ(cuda_emulation::nccl::counts().communicators, 0);
 }
 
+// Whether communicators share resources is asked of the one that is split: the world's.
+// Links are no part of it, since they send and receive at the same time.
+TEST(Nccl, CommunicatorsShareResourcesWhereTheDeckSaysSo) {
+  if (world().size() != 4) return;
+  for (const bool share : {false, true}) {
+    world().set_nccl_sharing(share);
+    const Mesh mesh(world(), {.pipeline = 2, .data = 2}, {}, Device::cuda(world().rank()),
+                    Transport::nccl);
+    const auto counts = cuda_emulation::nccl::counts();
+    EXPECT_EQ(counts.communicators, 5);
+    EXPECT_EQ(counts.families, share ? 3 : 5);  // the world's, and each link
+  }
+  world().set_nccl_sharing(false);
+}
+
 // Neighbours make connections to neighbours only: each direction of each link one.
 TEST(Nccl, ARingConnectsNeighbours) {
   if (world().size() != 4) return;
@@ -133,10 +148,12 @@ Outcome train_by(const config::RunConfig& config, Transport transport, int steps
 }
 
 // Lines of the table of meshes: with "all" in the environment every one of this number of
-// ranks, else some.
-TEST(Nccl, MeshesTrainAsWithMpi) {
+// ranks, else some. Communicators that share resources run one after the other, which no
+// mesh may wait in vain for.
+void train_table(bool share) {
   const bool all = std::getenv("TRIREME_TEST_ALL") != nullptr;
   int run = 0;
+  world().set_nccl_sharing(share);
   for (const MeshLine& line : read_mesh_table(MESH_TABLE)) {
     if (line.ranks != world().size() || (!all && (!line.bf16 || run == 1))) continue;
     SCOPED_TRACE(line.text);
@@ -146,7 +163,11 @@ TEST(Nccl, MeshesTrainAsWithMpi) {
     ++run;
   }
   EXPECT_GT(run, 0);
+  world().set_nccl_sharing(false);
 }
+
+TEST(Nccl, MeshesTrainAsWithMpi) { train_table(false); }
+TEST(Nccl, MeshesThatShareResourcesTrainAsWithMpi) { train_table(true); }
 
 // Graphs between the messages of NCCL, which are posted ahead of need.
 TEST(Nccl, PipelinesTrainWithGraphs) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <utility>
 
 #include "kernels/cuda_emulation/api_call.hpp"
@@ -55,6 +56,7 @@ void Communicator::join(const SegmentName& segment_name, int own_rank, int ranks
   size = ranks;
   blocks = config.blocking != 0;
   blocks_limit = config.maxCTAs == NCCL_CONFIG_UNDEF_INT ? 0 : config.maxCTAs;
+  shares = config.splitShare == 1;
   const char* lazily = std::getenv("NCCL_RUNTIME_CONNECT");
   connects_lazily = lazily == nullptr || std::string(lazily) != "0";
   segment = Segment::attach(name);
@@ -94,15 +96,20 @@ bool Communicator::connect(const std::vector<Call>& calls) {
 
 bool Communicator::run(const std::shared_ptr<Kernel>& kernel) {
   if (aborted) {
-    places().leave(*kernel);
+    end(*kernel);
     return true;
   }
-  if (kernels.front() != kernel) return false;
+  if (kernels.front() != kernel || family->front() != kernel->issued) return false;
   if (!kernel->starts) kernel->starts = places().enter(*kernel, blocks_limit);
   if (!kernel->starts || !kernel->operation.move()) return false;
-  places().leave(*kernel);
+  end(*kernel);
   kernels.pop_front();
   return true;
+}
+
+void Communicator::end(const Kernel& kernel) {
+  places().leave(kernel);
+  std::erase(*family, kernel.issued);
 }
 
 std::function<bool()> Communicator::issue(const std::vector<Call>& calls) {
@@ -111,6 +118,7 @@ std::function<bool()> Communicator::issue(const std::vector<Call>& calls) {
       Kernel{Operation(*segment, rank, size), places().next_number()});
   for (const Call& call : calls) kernel->operation.add(call);
   kernels.push_back(kernel);
+  family->push_back(kernel->issued);
   return [self = shared_from_this(), kernel] { return self->run(kernel); };
 }
 
@@ -168,6 +176,7 @@ ncclResult_t Communicator::split() {
       std::find_if(members.begin(), members.end(),
                    [&](const auto& member) { return member.second == rank; });
   auto child = std::make_shared<Communicator>();
+  if (shares) child->family = family;
   child->join(word.made_segment, static_cast<int>(place - members.begin()),
               static_cast<int>(members.size()), call.config);
   *call.child = new ncclComm{child};
@@ -215,6 +224,12 @@ ncclResult_t Communicator::settle() {
   return code;
 }
 
-Counts counts() { return {static_cast<int>(live().size()), connections}; }
+Counts counts() {
+  std::set<const void*> families;
+  for (const Communicator* communicator : live())
+    families.insert(communicator->family.get());
+  return {static_cast<int>(live().size()), connections,
+          static_cast<int>(families.size())};
+}
 
 }  // namespace trireme::cuda_emulation::nccl

@@ -12,6 +12,10 @@
 // - A communicator without a limit of blocks may fill the device: one such kernel runs at
 //   a time, the oldest first of those that are ready. Ranks that use two communicators in
 //   different orders wait for each other for ever, as NCCL warns.
+// - A communicator that was made with splitShare shares its resources with those split
+// off
+//   it (what the child's configuration says counts for the child's children): kernels of
+//   such a family run in the order of the calls.
 // - Calls on a stream that records become part of the graph: each launch issues them
 //   anew. All ranks of a communicator launch a recorded call, or none does: else it is an
 //   error here, where NCCL may hang. Making, splitting and finalizing communicators, and
@@ -48,6 +52,10 @@ struct Communicator : std::enable_shared_from_this<Communicator> {
   bool blocks = true;
   int blocks_limit = 0;  // of a kernel; 0: none
   bool connects_lazily = true;
+  bool shares = false;  // its resources, with those that are split off it
+  // Kernels on streams of all that share resources, by number, in the order of the calls.
+  std::shared_ptr<std::deque<std::uint64_t>> family =
+      std::make_shared<std::deque<std::uint64_t>>();
 
   bool has_joined = false, finalizing = false, finalized = false, aborted = false;
   std::uint64_t splits = 0;
@@ -86,6 +94,7 @@ struct Communicator : std::enable_shared_from_this<Communicator> {
   ncclResult_t launch();
   ncclResult_t split();
   bool run(const std::shared_ptr<Kernel>& kernel);
+  void end(const Kernel& kernel);
 };
 
 }  // namespace trireme::cuda_emulation::nccl

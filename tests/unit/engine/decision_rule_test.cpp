@@ -55,6 +55,12 @@ TEST(DecisionRule, HostsJudgeWhereTheyMustKnowBefore) {
   EXPECT_FALSE(decides("llama", "bf16", {"precision.moments=fp8"}));
 }
 
+// Nothing of a step grows with the number of ranks on each of them.
+TEST(DecisionRule, HostsJudgeForManyRanks) {
+  EXPECT_TRUE(decides("llama", "fp32", {}, gpu, comm::Transport::nccl, 256));
+  EXPECT_FALSE(decides("llama", "fp32", {}, gpu, comm::Transport::nccl, 512));
+}
+
 // A run's observers may ask for a step to be judged by the host: one that does is enough.
 class Refuses : public StepObserver {
  public:

@@ -17,6 +17,8 @@ namespace {
 
 using comm::Collective;
 
+constexpr std::int64_t S = 8;
+
 std::int64_t calls_of(const std::string& family) {
   for (const auto& entry : kernels::profile())
     if (entry.name == family) return entry.calls;
@@ -79,18 +81,30 @@ class Twin final : public comm::Group {
   std::vector<std::unique_ptr<Operation>> operations_;
 };
 
+model::ModelConfig tiny_llama() {
+  return test::tiny_model(model::Architecture::llama, S);
+}
+
+// Layers of DeepSeek: projections down to small vectors and up again, no experts.
+model::ModelConfig tiny_latent() {
+  model::ModelConfig config = test::tiny_mixture(model::Architecture::deepseek_v2, S);
+  config.moe.dense_layers = config.layers;
+  config.kv_heads = config.heads;
+  config.own_head_width = 10;
+  config.rope_width = 4;
+  config.attention.latent = {.width = 9, .query_width = 7, .value_width = 6};
+  return config;
+}
+
 // The collectives of a backward of two blocks with their head. Each of the three modules
 // that a rank holds columns of (attention, feed-forward, head) ends it with a sum over
 // the ranks.
-std::vector<Flight> flights_of(model::Architecture architecture, bool sequence,
+std::vector<Flight> flights_of(const model::ModelConfig& model, bool sequence,
                                const nn::Recompute& recompute = {}) {
   Twin twin;
   const parallel::TensorRegion region(twin, sequence);
-  const auto S = std::int64_t{8};
-  model::StageConfig config{.model = test::tiny_model(architecture, S),
-                            .blocks = {0, 2},
-                            .recompute = recompute,
-                            .recompute_layers = 2};
+  model::StageConfig config{
+      .model = model, .blocks = {0, 2}, .recompute = recompute, .recompute_layers = 2};
   config.model.feed_forward = 24;
   model::Stage stage(config, region, Device::host());
   std::vector<Buffer> memory;
@@ -138,7 +152,7 @@ TEST(Overlap, WeightGradientsRunBesideTheSumsOfInputGradients) {
   for (const bool sequence : {false, true}) {
     const Collective sum = sequence ? Collective::reduce_scatter : Collective::all_reduce;
     int sums = 0;
-    for (const Flight& flight : flights_of(model::Architecture::llama, sequence)) {
+    for (const Flight& flight : flights_of(tiny_llama(), sequence)) {
       if (flight.kind != sum) continue;
       EXPECT_EQ(flight.weight_gradients, 1);
       ++sums;
@@ -147,11 +161,23 @@ TEST(Overlap, WeightGradientsRunBesideTheSumsOfInputGradients) {
   }
 }
 
+// Latent attention has four of them: of the queries and of the latent vector, down and
+// up.
+TEST(Overlap, WeightGradientsOfLatentAttentionRunBesideTheirSum) {
+  for (const bool sequence : {false, true}) {
+    const Collective sum = sequence ? Collective::reduce_scatter : Collective::all_reduce;
+    int with_four = 0;
+    for (const Flight& flight : flights_of(tiny_latent(), sequence))
+      with_four += flight.kind == sum && flight.weight_gradients == 4 ? 1 : 0;
+    EXPECT_EQ(with_four, 2) << sequence;
+  }
+}
+
 // With sequence parallelism backward gathers the inputs of attention and feed-forward
 // once more, for weight gradients: beside the products before those.
 TEST(Overlap, ProductsRunBesideTheGatherOfInputs) {
   int with_products = 0;
-  for (const Flight& flight : flights_of(model::Architecture::llama, true)) {
+  for (const Flight& flight : flights_of(tiny_llama(), true)) {
     if (flight.kind != Collective::all_gather) continue;
     with_products += flight.weight_gradients > 0 ? 1 : 0;
   }
@@ -163,8 +189,8 @@ TEST(Overlap, ProductsRunBesideTheGatherOfInputs) {
 // activation.
 TEST(Overlap, RecomputationRunsBesideTheGatherOfGradients) {
   int attention = 0, activation = 0;
-  for (const Flight& flight : flights_of(model::Architecture::llama, true,
-                                         {.attention = true, .activation = true})) {
+  for (const Flight& flight :
+       flights_of(tiny_llama(), true, {.attention = true, .activation = true})) {
     if (flight.kind != Collective::all_gather) continue;
     attention += flight.attention > 0 ? 1 : 0;
     activation += flight.activation > 0 ? 1 : 0;
