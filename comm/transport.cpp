@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/transport.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "base/cuda_devices.hpp"
+#include "base/number.hpp"
 
 namespace trireme::comm {
 namespace {
@@ -19,10 +20,10 @@ std::optional<std::pair<std::size_t, std::size_t>> sharers(
     std::span<const RankDevice> ranks, Of what) {
   std::map<std::array<std::string_view, 3>, std::size_t> owners;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const auto& [host, card, uuid] = ranks[r];
-    if (card.empty()) continue;
-    const std::string_view instance = what == Of::gpu ? uuid : std::string_view();
-    const auto [owner, is_new] = owners.try_emplace({host, card, instance}, r);
+    const RankDevice& at = ranks[r];
+    if (at.card.empty()) continue;
+    const std::string_view instance = what == Of::gpu ? at.uuid : std::string_view();
+    const auto [owner, is_new] = owners.try_emplace({at.host, at.card, instance}, r);
     if (!is_new) return {{owner->second, r}};
   }
   return {};
@@ -41,13 +42,13 @@ std::optional<std::size_t> rank_without_gpu(std::span<const RankDevice> ranks) {
     fail(Status::resources,
          "comm.backend = nccl, but ranks {} and {} compute on instances (MIG) of GPU {} "
          "of host {}, which NCCL takes for one GPU: set comm.backend = mpi",
-         one, other, where.card, where.host);
+         where.rank, ranks[other].rank, where.card, where.host);
   fail(
       Status::resources,
       "comm.backend = nccl, but ranks {} and {} share GPU {} of host {}, which NCCL does "
       "not allow: start as many ranks on a node as it has GPUs, or set comm.backend = "
       "mpi",
-      one, other, where.card, where.host);
+      where.rank, ranks[other].rank, where.card, where.host);
 }
 
 }  // namespace
@@ -56,26 +57,31 @@ std::string_view name_of(Transport transport) {
   return transport == Transport::nccl ? "nccl" : "mpi";
 }
 
-std::vector<RankDevice> gather_devices(World& world, Device device) {
-  std::string gpu = "\t";
-  if (device.is_cuda()) {
-    const auto devices = cuda_devices();
-    const auto index = static_cast<std::size_t>(device.index);
-    require(index < devices.size(), Status::resources,
-            "rank {} (host {}) sees {} GPUs, and was to compute on GPU {}", world.rank(),
-            world.host(), devices.size(), index);
-    gpu = devices[index].pci_bus_id + "\t" + devices[index].uuid;
-  }
-  std::string all;
-  for (const std::string& line : world.gather_text(world.host() + "\t" + gpu + "\n"))
-    all += line;
-  std::istringstream lines(world.broadcast(all));
+RankDevice rank_device(const World& world, Device device) {
+  RankDevice mine{.rank = world.rank(), .host = world.host(), .card = {}, .uuid = {}};
+  if (!device.is_cuda()) return mine;
+  const auto devices = cuda_devices();
+  const auto index = static_cast<std::size_t>(device.index);
+  require(index < devices.size(), Status::resources,
+          "rank {} (host {}) sees {} GPUs, and was to compute on GPU {}", world.rank(),
+          world.host(), devices.size(), index);
+  mine.card = devices[index].pci_bus_id;
+  mine.uuid = devices[index].uuid;
+  return mine;
+}
+
+std::vector<RankDevice> devices_of_node(World& world, const RankDevice& mine) {
   std::vector<RankDevice> ranks;
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line :
+       world.gather_on_node(format("{}\t{}\t{}", mine.rank, mine.card, mine.uuid))) {
     const auto first = line.find('\t'), second = line.find('\t', first + 1);
-    ranks.push_back({line.substr(0, first), line.substr(first + 1, second - first - 1),
-                     line.substr(second + 1)});
+    ranks.push_back({.rank = parse_number<int>(line.substr(0, first)).value(),
+                     .host = mine.host,
+                     .card = line.substr(first + 1, second - first - 1),
+                     .uuid = line.substr(second + 1)});
   }
+  std::sort(ranks.begin(), ranks.end(),
+            [](const RankDevice& a, const RankDevice& b) { return a.rank < b.rank; });
   return ranks;
 }
 
@@ -87,7 +93,7 @@ void check_sharing(std::span<const RankDevice> ranks, bool share) {
         Status::resources,
         "ranks {} and {} would share GPU {} of host {}: start as many ranks on a node as "
         "it has GPUs, or set run.share_gpus = true",
-        two->first, two->second, where.card, where.host);
+        where.rank, ranks[two->second].rank, where.card, where.host);
   }
 }
 
@@ -105,7 +111,7 @@ Transport choose_transport(Backend backend, std::span<const RankDevice> ranks,
     fail(Status::resources,
          "comm.backend = nccl, but rank {} (host {}) computes on no GPU: set "
          "run.device = cuda, or comm.backend = mpi",
-         *without, ranks[*without].host);
+         ranks[*without].rank, ranks[*without].host);
   refuse_one_card(ranks, two->first, two->second);
 }
 

@@ -22,22 +22,27 @@ enum class Backend { automatic, mpi, nccl };
 
 // Where a rank computes.
 struct RankDevice {
+  int rank = 0;
   std::string host;
   std::string card;  // its GPU's PCI bus id, unique on a host; empty: it has no GPU
   std::string uuid;  // of its GPU: on one card, instances (MIG) differ by it
   bool operator==(const RankDevice&) const = default;
 };
 
-// Of every rank of the world, by rank. Collective over it. `device` is this rank's.
-std::vector<RankDevice> gather_devices(World& world, Device device);
+// `device` is this rank's. Throws Error(resources) for a GPU that is not there.
+RankDevice rank_device(const World& world, Device device);
+
+// Of the ranks of this rank's node, by rank: no two ranks of different nodes share a GPU.
+// Collective over the node.
+std::vector<RankDevice> devices_of_node(World& world, const RankDevice& mine);
 
 // Throws Error(resources), naming the first two ranks that are on one GPU, unless there
 // are none or `share` (run.share_gpus) is true.
 void check_sharing(std::span<const RankDevice> ranks, bool share);
 
-// The rule. Backend mpi takes mpi; nccl demands nccl; automatic takes nccl where it can
+// The rule, for the ranks of a node; a job takes nccl where all of its nodes may. Backend mpi takes mpi; nccl demands nccl; automatic takes nccl where it can
 // be had: every rank computes on a card of its own and the program was built with NCCL. A
-// job without GPUs takes mpi. Every rank finds the same. NCCL refuses two ranks on one
+// job without GPUs takes mpi. NCCL refuses two ranks on one
 // card: before 2.30 always, since then unless told otherwise in the environment; its
 // kernels, which wait for each other, may then not run together. It tells cards apart by
 // bus ids, so that instances (MIG) of one card are one to it, too. Throws

@@ -55,6 +55,8 @@ class World {
   std::vector<double> gather(double value, int root = 0);  // on root: one per rank
   // On root: the text of each rank. Throws Error(internal) above 2 GiB together.
   std::vector<std::string> gather_text(const std::string& text, int root = 0);
+  // The texts of this node's ranks, in their order on it, each at most 255 bytes long.
+  std::vector<std::string> gather_on_node(const std::string& text);
   double max(double value);
   double sum(double value);
 

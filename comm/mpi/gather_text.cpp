@@ -1,5 +1,7 @@
-// World::gather_text: texts of different lengths to one rank.
+// World: texts of different lengths to one rank, and between the ranks of a node.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -27,6 +29,22 @@ std::vector<std::string> World::gather_text(const std::string& text, int root) {
     texts[r] = joined.substr(at, static_cast<std::size_t>(length));
     at += static_cast<std::size_t>(length);
   }
+  return texts;
+}
+
+std::vector<std::string> World::gather_on_node(const std::string& text) {
+  using Place = std::array<char, 256>;  // ends with a zero
+  require(text.size() < sizeof(Place), "gather_on_node of {} bytes", text.size());
+  Place mine{};
+  std::copy(text.begin(), text.end(), mine.begin());
+  std::vector<Place> all(static_cast<std::size_t>(ranks_on_node_));
+  MPI_Request request;
+  check_mpi(MPI_Iallgather(mine.data(), sizeof(Place), MPI_BYTE, all.data(),
+                           sizeof(Place), MPI_BYTE, state_->node.get(), &request),
+            "MPI_Iallgather");
+  state_->wait(request, "gather_on_node");
+  std::vector<std::string> texts;
+  for (const Place& place : all) texts.emplace_back(place.data());
   return texts;
 }
 

@@ -46,6 +46,7 @@ class WorldCall {
 struct WorldState {
   Communicator world;  // of the world's own collectives
   Communicator notes;  // of reports of hangs and failures
+  Communicator node;   // the ranks that share this one's memory
   GroupChannels group_channels;
   int rank = 0, size = 1;
   int first_on_node = 0;  // the lowest rank of this rank's node

@@ -149,7 +149,7 @@ World::World(int argc, char** argv) {
     check_mpi(MPI_Comm_split_type(state_->world.get(), MPI_COMM_TYPE_SHARED, rank_,
                                   MPI_INFO_NULL, &node),
               "MPI_Comm_split_type");
-    const Communicator owned(node);
+    state_->node = Communicator(node);
     state_->claim = std::make_unique<Claim>(node);
     check_mpi(MPI_Comm_size(node, &ranks_on_node_), "MPI_Comm_size");
     check_mpi(MPI_Comm_rank(node, &rank_on_node_), "MPI_Comm_rank");

@@ -57,12 +57,17 @@ ComputeDevice choose_device(comm::World& world, config::DeviceChoice wanted,
     chosen.gpu_bytes = static_cast<std::int64_t>(
         -world.max(-static_cast<double>(chosen.gpu.memory_bytes)));
   }
-  const auto ranks = comm::gather_devices(world, chosen.device);
+  comm::RankDevice mine;
+  world.agree([&] { mine = comm::rank_device(world, chosen.device); });
+  std::vector<comm::RankDevice> here = {mine};
+  if (chosen.device.is_cuda()) here = comm::devices_of_node(world, mine);
   world.agree([&] {
-    comm::check_sharing(ranks, share_gpus);
+    comm::check_sharing(here, share_gpus);
     chosen.transport =
-        comm::choose_transport(backend, ranks, comm::nccl_version() != "not built in");
+        comm::choose_transport(backend, here, comm::nccl_version() != "not built in");
   });
+  if (world.max(chosen.transport == comm::Transport::mpi ? 1 : 0) > 0)
+    chosen.transport = comm::Transport::mpi;
   return chosen;
 }
 

@@ -465,6 +465,13 @@ note_clocks() {
 # claim WHERE WHAT NUMBER: a row of the page.
 claim() { printf '%-20s %-66s %s\n' "$1" "$2" "${3:-not measured}"; }
 
+# joined TEXT...: those that say something.
+joined() {
+  local text all=""
+  for text in "$@"; do [ -z "$text" ] || all+="${all:+; }$text"; done
+  echo "$all"
+}
+
 # step_of NAME: the median step of a bench.
 step_of() { in_part program.log "bench $1" 'of the .* GEMM rate' 's/.*; (median step .*)/\1/'; }
 
@@ -489,16 +496,16 @@ rate() {  # LOG START-OF-THE-NAME
 verdict() { sed -n "s/^$1: //p" "$out/parts.txt" | tail -1; }
 
 deck_claims() {
-  local deck name compute graphs
+  local deck name compute graphs mfu='s/^mfu ([^,]*), .* peak in ([^,]*).*/\1 (\2)/; s/, .*//'
   for deck in "${benched[@]}"; do
     for compute in bf16 fp8; do
       for graphs in false true; do
         name="bench $deck $compute graphs=$graphs"
-        claim "gpu.md" "$deck, $compute, graphs $graphs: MFU of the data sheet's peak" \
-          "$(in_part program.log "$name" '^mfu' 's/^mfu ([^,]*), .*/\1/; s/, .*//')"
-        claim "" "  share of the measured product, time of a step" \
-          "$(in_part program.log "$name" 'of the .* GEMM rate' \
-            's/.*each step: (median [^,]*),.*; (median .*)/\1, \2/')"
+        claim "gpu.md" "$deck, $compute, graphs $graphs: MFU; share of the measured product" \
+          "$(joined "$(in_part program.log "$name" '^mfu .* in fp8' "$mfu")" \
+            "$(in_part program.log "$name" '^mfu' "$mfu")" \
+            "$(in_part program.log "$name" 'of the .* GEMM rate' \
+              's/.*each step: (median [^,]*),.*; (median .*)/\1, \2/')")"
       done
     done
   done
@@ -530,11 +537,9 @@ head_rate() {
 # A row for each point of the document whose number one GPU gives, and the others by name.
 bring_up_claims() {
   local plain="gpt2-124m bf16 graphs=false"
-  claim "gpu-bring-up.md" "B1, no hang in the first step of zb_h1: needs two GPUs" ""
+  claim "gpu-bring-up.md" "B1, B4 to B7, P5, P8, P9: need several GPUs" ""
   claim "" "B2, the ledger is as planned: gpu_memory_test" "$(verdict 'gpu.gpu_memory_test.2')"
   claim "" "B3, attention fits every GPU: attention_test" "$(verdict gpu.attention_test)"
-  claim "" "B4, one process a GPU; B5, memory of communicators: need several" ""
-  claim "" "B6, NCCL goes from GPU to GPU; B7, a stopped rank ends the job: need two" ""
   claim "" "B8, no epilogue is refused: gemm_epilogue_test" "$(verdict gpu.gemm_epilogue_test)"
   claim "" "B9, PyTorch was found" "$(grep -s -m 1 '^PyTorch ' "$out/torch.log")"
   claim "" "B10, GPT-2 124M with own attention: $(step_of "$plain"), and" \
@@ -551,10 +556,8 @@ bring_up_claims() {
     "$(in_part nccl.log 'nccl, one rank' '^nccl 100 of 1 KiB' 's/^nccl 100 of 1 KiB +//')"
   claim "" "P4, codes in both orders by one kernel, llama" \
     "$(rate kernels.log "quantize and transpose llama")"
-  claim "" "P5, sums of tensor ranks in parts: needs two GPUs" ""
   claim "" "P6, the optimizer in a step of GPT-2 124M" "$(kernel_of "$plain" optimizer)"
   claim "" "P7, with proposals for products that were timed" "$(step_of "gpt2-124m run.gemm_search=true")"
-  claim "" "P8, a pipeline's GEMM rate; P9, small buckets: need several GPUs" ""
   claim "" "P10, outside kernels in a step of GPT-2 124M" "$(kernel_of "$plain" 'outside kernels')"
 }
 
@@ -563,8 +566,7 @@ write_claims() {
   claim "selftest.md" "every check of the self-test" \
     "$(in_part selftest.log selftest '^self-test: ')"
   claim "gpu.md" "NCCL makes a communicator of one rank" \
-    "$(in_part nccl.log 'nccl, one rank' '^nccl init' 's/^nccl init +//')"
-  claim "" "  and splits, aborts and destroys it" "$(verdict 'nccl, one rank')"
+    "$(in_part nccl.log 'nccl, one rank' '^nccl init' 's/^nccl init +//'), $(verdict 'nccl, one rank')"
   attention_claims
   local fused
   for fused in "up" "down, input gradient"; do
@@ -581,7 +583,8 @@ write_claims() {
   claim "codes.md" "one token by a matrix of NF4 codes, llama" \
     "$(rate kernels.log "codes llama nf4 product 1 x")"
   claim "" "  by one of int8, by one of FP8" \
-    "$(rate kernels.log "codes llama int8 product 1 x"), $(rate kernels.log "codes llama fp8 128x128 product 1 x")"
+    "$(joined "$(rate kernels.log "codes llama int8 product 1 x")" \
+      "$(rate kernels.log "codes llama fp8 128x128 product 1 x")")"
   claim "gpu.md" "norms read each byte once: residual + rms_norm llama" \
     "$(rate kernels.log "residual + rms_norm llama")"
   deck_claims
@@ -590,7 +593,7 @@ write_claims() {
   claim "" "  of GPT-2 1.5B" "$(rate torch.log "step of GPT-2 1.5B,")"
   claim "" "  of the Llama of 1.3 billion" "$(rate torch.log "step of a Llama")"
   claim "" "  of GPT-2 124M, of the Llama in FP8 by Transformer Engine" \
-    "$(rate engine.log "step of GPT-2 124M"); $(rate engine.log "step of a Llama")"
+    "$(joined "$(rate engine.log "step of GPT-2 124M")" "$(rate engine.log "step of a Llama")")"
   bring_up_claims
   claim "gpu.md" "every gradient equals the host's: gpu_engine_test" \
     "$(verdict gpu.gpu_engine_test)"

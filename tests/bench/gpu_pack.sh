@@ -21,7 +21,7 @@ check "a number for a claim" says "$page" "every check of the self-test +self-te
 check "NCCL" says "$page" "a communicator of one rank +[0-9.]+ s"
 check "attention at this size was not measured" says "$page" "12 heads: own kernels +not measured"
 check "the share of a product" says "$page" "share of the measured product.* median "
-check "no peak of a data sheet" says "$page" "gpt2-124m, bf16, graphs false: MFU .*mfu: not known"
+check "no peak of a data sheet" says "$page" "gpt2-124m, bf16, graphs false: MFU; .*mfu: not known"
 check "what was not measured" says "$page" "B1, .* not measured"
 check "nothing failed" says "$page" "^failed: 0"
 check "one page" test "$(wc -l <"$page")" -le 90

@@ -22,8 +22,12 @@ std::string refusal(comm::Backend backend) {
   return "";
 }
 
+std::vector<comm::RankDevice> devices(Device mine) {
+  return comm::devices_of_node(world(), comm::rank_device(world(), mine));
+}
+
 TEST(Instances, HaveOneBusIdAndUuidsOfTheirOwn) {
-  const auto ranks = comm::gather_devices(world(), Device::cuda(world().rank()));
+  const auto ranks = devices(Device::cuda(world().rank()));
   ASSERT_EQ(ranks.size(), 2u);
   EXPECT_EQ(ranks[0].card, ranks[1].card);
   EXPECT_EQ(ranks[0].uuid.size(), 32u);
@@ -45,7 +49,7 @@ TEST(Instances, AreOneGpuToNccl) {
 }
 
 TEST(Instances, OneInstanceForTwoRanksIsStillShared) {
-  const auto ranks = comm::gather_devices(world(), Device::cuda(0));
+  const auto ranks = devices(Device::cuda(0));
   EXPECT_EQ(ranks[0].uuid, ranks[1].uuid);
   EXPECT_THROW(comm::check_sharing(ranks, false), Error);
 }

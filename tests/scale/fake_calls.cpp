@@ -222,6 +222,24 @@ int MPI_Iallreduce(const void* from, void* to, int, MPI_Datatype type, MPI_Op op
                   request);
 }
 
+// Of a node's ranks: each gives its part of what all get.
+int MPI_Iallgather(const void* from, int count, MPI_Datatype, void* to, int, MPI_Datatype,
+                   MPI_Comm comm, MPI_Request* request) {
+  const ts::Nobody nobody;
+  const auto bytes = static_cast<std::size_t>(count);
+  const auto ranks = static_cast<std::size_t>(ts::job->on_node);
+  std::vector<char> parts(ranks * bytes);
+  std::copy_n(static_cast<const char*>(from), bytes,
+              parts.begin() + ts::current % ts::job->on_node * count);
+  const auto add = [](std::vector<char>& all, const void* more) {
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] = static_cast<char>(all[i] | static_cast<const char*>(more)[i]);
+  };
+  ts::count_collective(ts::job->on_node - 1, count);
+  return ts::meet(comm, parts.data(), to, parts.size(),
+                  {.gives = true, .all = true, .add = add}, request);
+}
+
 int MPI_Win_allocate_shared(MPI_Aint bytes, int, MPI_Info, MPI_Comm comm, void* base,
                             MPI_Win* window) {
   {

@@ -135,6 +135,7 @@ void measure_start(Simulation& run, Table& table) {
   const MemoryFolder place;
   const std::string folder = place.path();
   make_start_files(folder);
+  run.phase(table, "devices", [](Rank& rank, int) { choose_devices(*rank.world); });
   run.phase(table, "compare", [&](Rank& rank, int) { compare(*rank.world, folder); });
   run.phase(table, "report", [&](Rank& rank, int) { report(*rank.world); });
   for (const char* const phase : {"data", "data again"}) {

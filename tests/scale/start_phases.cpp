@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "comm/transport.hpp"
 #include "io/shared_source.hpp"
 #include "io/token_formats.hpp"
 #include "launch/startup_report.hpp"
@@ -45,6 +46,20 @@ void make_start_files(const std::string& folder) {
     write(file, std::span<const std::int32_t>(header));
     write(file, std::span<const std::uint16_t>(tokens));
   }
+}
+
+void choose_devices(comm::World& world) {
+  const comm::RankDevice mine{.rank = world.rank(),
+                              .host = world.host(),
+                              .card = format("0000:{}b:00.0", world.rank_on_node()),
+                              .uuid = std::to_string(world.rank_on_node())};
+  const auto here = comm::devices_of_node(world, mine);
+  world.agree([&] {
+    comm::check_sharing(here, false);
+    require(
+        comm::choose_transport(comm::Backend::nccl, here, true) == comm::Transport::nccl,
+        "another transport");
+  });
 }
 
 void compare(comm::World& world, const std::string& folder) {

@@ -16,6 +16,9 @@ inline constexpr int token_files = 100;
 // Makes `token_files` files of llm.c in a folder, and a file that stands for the program.
 void make_start_files(const std::string& folder);
 
+// Which GPU each rank of a node computes on, and that no two share one.
+void choose_devices(comm::World& world);
+
 // All ranks compare deck and program; rank 0 prints where they run.
 void compare(comm::World& world, const std::string& folder);
 void report(comm::World& world);

@@ -15,20 +15,21 @@ namespace {
 
 using Ranks = std::vector<RankDevice>;
 
-const Ranks own_gpus = {{"a", "0000:1b:00.0", "01"},
-                        {"a", "0000:3b:00.0", "02"},
-                        {"b", "0000:1b:00.0", "03"},  // as on host a: another GPU
-                        {"b", "0000:3b:00.0", "04"}};
-const Ranks shared = {{"a", "0000:1b:00.0", "01"},
-                      {"a", "0000:3b:00.0", "02"},
-                      {"a", "0000:3b:00.0", "02"}};
-const Ranks instances = {{"a", "0000:1b:00.0", "01"},
-                         {"a", "0000:3b:00.0", "05"},
-                         {"a", "0000:3b:00.0", "06"}};
+const Ranks own_gpus = {{0, "a", "0000:1b:00.0", "01"},
+                        {1, "a", "0000:3b:00.0", "02"},
+                        {2, "b", "0000:1b:00.0", "03"},  // as on host a: another GPU
+                        {3, "b", "0000:3b:00.0", "04"}};
+const Ranks shared = {{0, "a", "0000:1b:00.0", "01"},
+                      {1, "a", "0000:3b:00.0", "02"},
+                      {2, "a", "0000:3b:00.0", "02"}};
+const Ranks instances = {{0, "a", "0000:1b:00.0", "01"},
+                         {1, "a", "0000:3b:00.0", "05"},
+                         {2, "a", "0000:3b:00.0", "06"}};
 // Where no UUIDs can be told, cards are what differs.
-const Ranks without_uuids = {{"a", "0000:1b:00.0", "00"}, {"a", "0000:3b:00.0", "00"}};
-const Ranks mixed = {{"a", "0000:1b:00.0", "01"}, {"b", "", ""}};
-const Ranks hosts = {{"a", "", ""}, {"a", "", ""}};
+const Ranks without_uuids = {{0, "a", "0000:1b:00.0", "00"},
+                             {1, "a", "0000:3b:00.0", "00"}};
+const Ranks mixed = {{0, "a", "0000:1b:00.0", "01"}, {1, "b", "", ""}};
+const Ranks hosts = {{0, "a", "", ""}, {1, "a", "", ""}};
 
 // The message of the error(resources) that `work` throws.
 template <class F>
