@@ -11,6 +11,7 @@
 #include "base/number.hpp"
 #include "config/start_model.hpp"
 #include "infer/batch_generator.hpp"
+#include "infer/weights_digest.hpp"
 #include "kernels/runtime/runtime.hpp"
 
 namespace trireme::app {
@@ -50,15 +51,16 @@ class ProgressLines {
   infer::BatchProgress now_;
 };
 
-// What decides the bits of texts besides their prompts.
-std::string key_of(const Arguments& arguments, const config::RunConfig& config,
+// What decides the bits of texts besides their prompts. Weights count with adapters, and
+// wherever they lie.
+std::string key_of(const OpenedModel& opened, const launch::ComputeDevice& on,
                    const infer::BatchOptions& options, const comm::MeshShape& shape) {
-  std::error_code error;
-  const std::string model = arguments.words().front();
-  const auto path = std::filesystem::weakly_canonical(model, error);
-  std::string key = format("{}|{}|{}|{}|{}|{}", error ? model : path.string(),
-                           name_of(config.precision.compute), name_of(options.cache.type),
-                           options.chunk, shape.pipeline, shape.tensor);
+  const config::RunConfig& config = opened.config;
+  std::string key = format("{}|{}|{}|{}|{}|{}|{}",
+                           infer::weights_digest(*opened.tensors, config.model),
+                           on.describe(), name_of(config.precision.compute),
+                           name_of(options.cache.type), options.chunk, shape.pipeline,
+                           shape.tensor);
   for (const std::string& line : config::model_lines(config.model)) key += "|" + line;
   return key;
 }
@@ -150,6 +152,7 @@ int generate_batch(comm::World& world, const Arguments& arguments,
   infer::BatchOptions options;
   comm::MeshShape shape;
   std::optional<GenerationOutput> output;  // on rank 0
+  const launch::ComputeDevice on = device_of(world, arguments);
   world.agree([&] {
     const std::string file = arguments.text("--prompts", ""),
                       out = arguments.text("-o", "");
@@ -166,7 +169,7 @@ int generate_batch(comm::World& world, const Arguments& arguments,
                            arguments.integer("--samples", 1, 1, 10000), config.model,
                            text, chat ? &*chat : nullptr);
     if (world.rank() == 0 && !placement.dry_run)
-      output.emplace(out, prompts, key_of(arguments, config, options, shape));
+      output.emplace(out, prompts, key_of(opened, on, options, shape));
   });
   if (config.model.any_length())
     opened.config.model.sequence = longest_text(prompts.generations);
@@ -180,7 +183,6 @@ int generate_batch(comm::World& world, const Arguments& arguments,
   }
   if (before > 0) log::info("going on behind {} finished texts", before);
   const kernels::Runtime runtime(0, world.ranks_on_node());
-  const launch::ComputeDevice on = device_of(world, arguments);
   require_same_sums(on.transport, shape.tensor);
   comm::Mesh mesh(world, shape, {}, on.device, on.transport);
   comm::Group& pipeline = mesh.group(comm::Axis::pipeline);

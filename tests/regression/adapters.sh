@@ -150,4 +150,17 @@ check "a folder has no adapter of its own" expect 64 "no adapter of its own"
 run 1 train "$deck" "run.directory=$work/none" "model.from=$work/whole" adapter.rank=0 adapter.alpha=8.0 \
   adapter.dropout=0.0 'adapter.modules_to_save=[]'
 check "an adapter is not left out silently" expect 65 "merge them first"
+# Texts of a batch are those of the adapter that made them.
+echo '{"prompt_tokens": [1, 2, 3], "tokens": 4}' >"$work/prompts.jsonl"
+mkdir "$work/without_tokenizer"
+cp llama/config.json llama/*.safetensors* "$work/without_tokenizer/"
+texts_by() { run 1 generate "$work/without_tokenizer" --prompts "$work/prompts.jsonl" -o "$work/texts.jsonl" --temperature 0 "$@"; }
+texts_by --adapter "$adapters/llama"
+check "texts by an adapter" test "$status" = 0
+texts_by --adapter "$adapters/llama"
+check "the same adapter finds them" test "$status" = 0
+texts_by --adapter "$adapters/llama=0.5"
+check "another weight does not" expect 73 'remove it, or choose another -o'
+texts_by
+check "nor does the model alone" expect 73 'remove it, or choose another -o'
 finish

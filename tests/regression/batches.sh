@@ -154,4 +154,11 @@ if mount -t tmpfs -o size=12k tmpfs "$work/disk" 2>/dev/null; then
 else
   echo "no file system of its own: a full disk is not tried"
 fi
+# The same command after more training: its texts would be others.
+run 1 train tests/regression/tiny.toml run.directory="$work/run" run.steps=2 \
+  model.sequence=96 batch.global=2 optimizer.schedule.warmup=0 checkpoint.every=1
+check "another step" test "$status" = 0
+batch all.jsonl 1
+check "texts of other weights" expect 73 'remove it, or choose another -o'
+check "they stay" cmp "$work/kept" "$work/all.jsonl"
 finish

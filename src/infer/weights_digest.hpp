@@ -1,0 +1,18 @@
+// weights_digest: tells whether two sources have the same weights, without reading all.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "io/tensor_source.hpp"
+#include "model/model_config.hpp"
+
+namespace trireme::infer {
+
+// XXH3-128 of the names of the model's tensors and of the beginnings (256 numbers, as f32)
+// of the first and the last row of each, as the source gives them, adapters included. A step
+// of training changes all of these. Throws as the source does.
+std::string weights_digest(const io::TensorSource& source,
+                           const model::ModelConfig& model);
+
+}  // namespace trireme::infer
