@@ -40,13 +40,14 @@ std::vector<RankDevice> devices_of_node(World& world, const RankDevice& mine);
 // are none or `share` (run.share_gpus) is true.
 void check_sharing(std::span<const RankDevice> ranks, bool share);
 
-// The rule, for the ranks of a node; a job takes nccl where all of its nodes may. Backend mpi takes mpi; nccl demands nccl; automatic takes nccl where it can
-// be had: every rank computes on a card of its own and the program was built with NCCL. A
-// job without GPUs takes mpi. NCCL refuses two ranks on one
-// card: before 2.30 always, since then unless told otherwise in the environment; its
-// kernels, which wait for each other, may then not run together. It tells cards apart by
-// bus ids, so that instances (MIG) of one card are one to it, too. Throws
-// Error(resources) when the nccl asked for cannot be had, with the reason and the remedy.
+// The rule, for the ranks of a node; a job takes nccl where all of its nodes may. Backend
+// mpi takes mpi; nccl demands nccl; automatic takes nccl where it can be had: every rank
+// computes on a card of its own and the program was built with NCCL. A job without GPUs
+// takes mpi. NCCL refuses two ranks on one card: before 2.30 always, since then unless
+// told otherwise in the environment; its kernels, which wait for each other, may then not
+// run together. It tells cards apart by bus ids, so that instances (MIG) of one card are
+// one to it, too. Throws Error(resources) when the nccl asked for cannot be had, with the
+// reason and the remedy.
 Transport choose_transport(Backend backend, std::span<const RankDevice> ranks,
                            bool nccl_is_built);
 

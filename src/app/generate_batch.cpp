@@ -56,11 +56,10 @@ class ProgressLines {
 std::string key_of(const OpenedModel& opened, const launch::ComputeDevice& on,
                    const infer::BatchOptions& options, const comm::MeshShape& shape) {
   const config::RunConfig& config = opened.config;
-  std::string key = format("{}|{}|{}|{}|{}|{}|{}",
-                           infer::weights_digest(*opened.tensors, config.model),
-                           on.describe(), name_of(config.precision.compute),
-                           name_of(options.cache.type), options.chunk, shape.pipeline,
-                           shape.tensor);
+  std::string key =
+      format("{}|{}|{}|{}|{}|{}|{}", infer::weights_digest(*opened.tensors, config.model),
+             on.describe(), name_of(config.precision.compute),
+             name_of(options.cache.type), options.chunk, shape.pipeline, shape.tensor);
   for (const std::string& line : config::model_lines(config.model)) key += "|" + line;
   return key;
 }

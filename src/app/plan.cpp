@@ -24,17 +24,21 @@ namespace trireme::app {
 
 plan::PlannedDevice planned_device(const config::RunSettings& run,
                                    const plan::Machine* machine) {
-  if (machine == nullptr || run.device != config::DeviceChoice::automatic) {
+  using config::DeviceChoice;
+  if (machine == nullptr) {
     const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
-    const bool told = machine != nullptr && machine->gpus;
-    return {on.device, on.transport, machine,
-            told ? static_cast<std::int64_t>(machine->memory_bytes) : on.gpu_bytes};
+    return {on.device, on.transport, nullptr, on.gpu_bytes};
   }
+  const bool fits = run.device == DeviceChoice::automatic ||
+                    (run.device == DeviceChoice::cuda) == machine->gpus;
+  require(fits, Status::bad_content,
+          "run.device = \"{}\", but ranks of the machine file '{}' compute on {}: write "
+          "run.device = \"auto\", or name another file",
+          machine->gpus ? "cpu" : "cuda", machine->name, machine->gpus ? "GPUs" : "CPUs");
   if (!machine->gpus) return {Device::host(), comm::Transport::mpi, machine};
-  return {
-      Device::cuda(0),
-      run.backend == comm::Backend::mpi ? comm::Transport::mpi : comm::Transport::nccl,
-      machine, static_cast<std::int64_t>(machine->memory_bytes)};
+  const bool by_mpi = run.backend == comm::Backend::mpi || run.share_gpus;
+  return {Device::cuda(0), by_mpi ? comm::Transport::mpi : comm::Transport::nccl, machine,
+          static_cast<std::int64_t>(machine->memory_bytes)};
 }
 
 namespace {
@@ -92,11 +96,15 @@ int plan(comm::World& world, const Arguments& given) {
   });
   if (searches) return plan_search(world, arguments, *machine, ranks);
   if (models) return plan_model(world, arguments, machine ? &*machine : nullptr, ranks);
-  const plan::PlannedDevice on =
-      planned_device(deck.config.run, machine ? &*machine : nullptr);
+  plan::PlannedDevice on;
+  world.agree(
+      [&] { on = planned_device(deck.config.run, machine ? &*machine : nullptr); });
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, on);
   log::line(wrapped(plan::describe(deck.config, plans), terminal::prose_columns(), 10));
-  if (!machine) return 0;
+  if (!machine) {
+    log::info("Whether this fits, and how fast it is: add --machine FILE");
+    return 0;
+  }
   log::line(wrapped(plan::describe(plan::predict(deck.config, plans, *machine), *machine),
                     terminal::prose_columns(), 10));
   world.agree([&] {

@@ -7,8 +7,10 @@
 
 namespace trireme::app {
 
-// Where a machine file says that ranks have GPUs, the plan is for GPUs, whatever this
-// machine has; the deck's own wish goes first. machine: null where there is no file.
+// Of deck and machine file alone: where the file says that ranks have GPUs, the plan is
+// for GPUs, whatever this machine and this program have. Throws Error(bad_content) where
+// the deck wants another device than the file has. machine: null where there is no file;
+// then it is what a run here would find.
 plan::PlannedDevice planned_device(const config::RunSettings& run,
                                    const plan::Machine* machine);
 

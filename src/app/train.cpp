@@ -8,6 +8,7 @@
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
 #include "app/memory_check.hpp"
+#include "app/planned_device.hpp"
 #include "app/run_record.hpp"
 #include "app/sweep_manifest.hpp"
 #include "base/counted.hpp"
@@ -67,7 +68,7 @@ void require_folders(const comm::World& world, const config::RunConfig& config) 
 
 // Every problem that can be found without training: the deck's, then the data's.
 int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments,
-          int on_node) {
+          int on_node, const plan::Machine* machine) {
   world.agree([&] {
     data::open_source(deck.config.data);
     if (deck.config.metrics.validate_every > 0) data::open_source(deck.config.validation);
@@ -79,18 +80,25 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
   });
   const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
   train::check_start(world, deck.config, on);
-  const plan::PlannedDevice planned{on.device, on.transport, nullptr, on.gpu_bytes};
+  plan::PlannedDevice planned;
+  world.agree([&] { planned = planned_device(run, machine); });
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
   log::line(wrapped(plan::describe(deck.config, plans), terminal::prose_columns(), 10));
   log::line(config::describe_recipe(deck.config));
-  // For ranks that were started here; where others would run is not known.
-  if (!arguments.has("--ranks"))
-    world.agree([&] {
-      require_folders(world, deck.config);
-      require_room(deck_words(arguments), world.size(), on_node, deck.config, plans,
-                   planned, room_here(on, on_node));
-    });
-  log::info("the deck is good");
+  const bool elsewhere = arguments.has("--ranks");
+  const plan::MemoryRoom room = machine     ? room_on(*machine)
+                                : elsewhere ? plan::MemoryRoom{}
+                                            : room_here(on, on_node);
+  world.agree([&] {
+    if (!elsewhere) require_folders(world, deck.config);
+    require_room(deck_words(arguments), deck.config.parallel.mesh.size(),
+                 elsewhere ? 0 : on_node, deck.config, plans, planned, room);
+  });
+  log::info(
+      "the deck is good{}",
+      elsewhere && machine == nullptr
+          ? "; whether it fits in memory depends on where it runs: add --machine FILE"
+          : "");
   return 0;
 }
 
@@ -226,9 +234,6 @@ void read_command_line(const comm::World& world, int on_node, Arguments& argumen
       "[--machine FILE] [--quiet | --log-level L] [--log-dir DIR], or "
       "trireme train --manifest FILE --index N",
       options, 0, 10000);
-  require(!arguments.has("--check") || !arguments.has("--machine"), Status::command_line,
-          "--machine compares a run with its prediction; a prediction alone is trireme "
-          "plan DECK --machine FILE");
   require(arguments.has("--check") || !arguments.has("--ranks"), Status::command_line,
           "--ranks goes with --check; a run has the ranks that srun or mpirun started");
   const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
@@ -265,7 +270,7 @@ int train(comm::World& world, const Arguments& given) {
   launch::check_same_everywhere(world, deck.effective);
   if (arguments.has("--check")) {
     comm::leave_on_stop();
-    return check(world, deck, arguments, on_node);
+    return check(world, deck, arguments, on_node, machine ? &*machine : nullptr);
   }
 
   output::outlive_reader(

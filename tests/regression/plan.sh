@@ -54,8 +54,22 @@ check "each step has its prediction" test \
   "$(grep -c '"predicted_step_seconds"' "$work/compared/metrics.jsonl")" = 20
 run 1 report "$work/compared" --output "$work/compared.html"
 check "the report compares them" grep -q 'predicted and measured' "$work/compared.html"
-run 2 train $deck --check --machine "$work/here.toml"
-check "no comparison without a run" expect 64 "trireme plan DECK --machine"
+# Memory of ranks elsewhere is judged by a machine file, and by nothing else.
+run 1 train $deck --check --ranks 2
+check "a check for ranks elsewhere names what it left out" grep -q 'the deck is good; .*add --machine FILE' "$work/out"
+run 1 train $deck --check --ranks 2 --machine "$work/here.toml"
+check "a check by a machine file" grep -q 'the deck is good$' "$work/out"
+sed 's/^memory = .*/memory = 0.1/' "$work/here.toml" >"$work/small.toml"
+run 1 train $deck --check --ranks 2 --machine "$work/small.toml" model.hidden=512 model.heads=8 model.layers=8
+check "a deck that its ranks have no room for" expect 78 "the machine file of"
+# A plan is the same wherever it is made: by the file, not by what this program has.
+h100=$SOURCE/inputs/machines/h100-sxm.toml
+run 1 plan $deck --ranks 2 --machine "$h100"
+mv "$work/out" "$work/by_file"
+run 1 plan $deck --ranks 2 --machine "$h100" run.device=cuda
+check "GPUs that are not here are planned" cmp "$work/out" "$work/by_file"
+run 1 plan $deck --ranks 2 --machine "$h100" run.device=cpu
+check "a device that the file has not" expect 65 'compute on GPUs: write run.device = "auto"'
 
 # A model without a deck: its shape alone.
 mkdir "$work/model"
