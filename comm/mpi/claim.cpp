@@ -41,14 +41,24 @@ Claim::~Claim() {
 
 void Claim::keep_for(int rank) noexcept {
   int nobody = 0;
-  std::atomic_ref<int>(*word_).compare_exchange_strong(nobody, rank + 1);
+  std::atomic_ref<int>(*word_).compare_exchange_strong(nobody, 2 * (rank + 1));
 }
 
-int Claim::holder() const noexcept { return std::atomic_ref<int>(*word_).load() - 1; }
+int Claim::holder() const noexcept { return std::atomic_ref<int>(*word_).load() / 2 - 1; }
 
-bool Claim::take(int rank) noexcept {
-  keep_for(rank);
-  return holder() == rank && !has_spoken_.exchange(true);
+bool Claim::take(int rank) noexcept { return speak(rank, false); }
+
+bool Claim::take_from_any(int rank) noexcept { return speak(rank, true); }
+
+bool Claim::speak(int rank, bool for_another) noexcept {
+  const std::atomic_ref<int> word(*word_);
+  const int kept = 2 * (rank + 1), spoken = kept + 1;
+  int now = word.load();
+  do {
+    const bool is_free = now == 0 || now == kept || (for_another && now % 2 == 0);
+    if (!is_free) return false;
+  } while (!word.compare_exchange_weak(now, spoken));
+  return true;
 }
 
 namespace {
@@ -118,7 +128,7 @@ bool may_report(WorldState& state) {
 
 bool may_report_now() noexcept {
   WorldState* state = current_state();
-  return state == nullptr || (state->claim->take(state->rank) && claim_report());
+  return state == nullptr || (state->claim->take_from_any(state->rank) && claim_report());
 }
 
 }  // namespace trireme::comm

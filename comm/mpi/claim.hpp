@@ -23,19 +23,22 @@ class Claim {
   Claim& operator=(const Claim&) = delete;
 
   // These call no MPI and never wait.
-  // Names the rank that speaks, unless one is named already.
+  // Names the rank that is to speak, unless one is named already.
   void keep_for(int rank) noexcept;
-  // The rank that speaks; -1: nobody yet.
+  // That rank, or the one that has spoken; -1: nobody yet.
   int holder() const noexcept;
-  // Whether this rank, `rank`, is to speak: true for one thread of one rank of the node,
-  // once.
+  // Whether this rank, `rank`, speaks: true for one thread of one rank of the node, once,
+  // and not where another rank is named.
   bool take(int rank) noexcept;
+  // The same although another rank is named: that one may hang before it speaks.
+  bool take_from_any(int rank) noexcept;
 
  private:
+  bool speak(int rank, bool for_another) noexcept;
+
   MPI_Win window_ = MPI_WIN_NULL;
   int own_ = 0;
-  int* word_ = &own_;                    // the rank and 1; 0: nobody
-  std::atomic<bool> has_spoken_{false};  // this rank
+  int* word_ = &own_;  // twice the rank and 1, and 1 if it has spoken; 0: nobody
 };
 
 // Whether this rank is to report a failure, for its main thread. Lower ranks speak first:
