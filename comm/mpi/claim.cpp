@@ -1,4 +1,4 @@
-// Claim: a word in memory that the node shares; who sets it first reports the failure.
+// Who reports a failure: a word that the node shares, and messages from node to node.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mpi/claim.hpp"
 
@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "comm/collective.hpp"
 #include "comm/mpi/spin_wait.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/watchdog.hpp"
@@ -38,34 +39,96 @@ Claim::~Claim() {
   if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
 }
 
-bool Claim::take() noexcept { return std::atomic_ref<int>(*word_).exchange(1) == 0; }
+void Claim::keep_for(int rank) noexcept {
+  int nobody = 0;
+  std::atomic_ref<int>(*word_).compare_exchange_strong(nobody, 2 * (rank + 1));
+}
 
-bool Claim::is_taken() const noexcept { return std::atomic_ref<int>(*word_).load() != 0; }
+int Claim::holder() const noexcept { return std::atomic_ref<int>(*word_).load() / 2 - 1; }
 
-// A rank of another node has told that it reports.
-static bool another_node_reports(WorldState& state) {
+bool Claim::take(int rank) noexcept { return speak(rank, false); }
+
+bool Claim::take_from_any(int rank) noexcept { return speak(rank, true); }
+
+bool Claim::speak(int rank, bool for_another) noexcept {
+  const std::atomic_ref<int> word(*word_);
+  const int kept = 2 * (rank + 1), spoken = kept + 1;
+  int now = word.load();
+  do {
+    const bool is_free = now == 0 || now == kept || (for_another && now % 2 == 0);
+    if (!is_free) return false;
+  } while (!word.compare_exchange_weak(now, spoken));
+  return true;
+}
+
+namespace {
+
+// To this rank's children in the tree that begins at the rank that speaks, once.
+void pass_on(WorldState& state) {
+  static int speaker = -1;  // outlives the sends, which nobody waits for
+  if (state.passed_on || state.abandoned) return;
+  state.passed_on = true;
+  speaker = state.claim->holder();
+  const TreePlace place = tree_place(state.rank, speaker, state.size);
+  for (int m = place.first_child; m > 0; m /= 2) {
+    if (place.position + m >= state.size) continue;
+    const int child = (place.position + m + speaker) % state.size;
+    MPI_Request request;
+    if (MPI_Isend(&speaker, sizeof speaker, MPI_BYTE, child, failure_tag,
+                  state.notes.get(), &request) == MPI_SUCCESS)
+      MPI_Request_free(&request);
+  }
+}
+
+bool another_reports(const WorldState& state) {
+  const int speaker = state.claim->holder();
+  return speaker >= 0 && speaker != state.rank;
+}
+
+// 30 ms a rank for a second; higher ranks share the second after that.
+std::chrono::milliseconds turn_of(const WorldState& state) {
+  const std::int64_t rank = state.rank;
+  return std::chrono::milliseconds(std::min(30 * rank, 1000 + 1000 * rank / state.size));
+}
+
+}  // namespace
+
+void announce_failure(WorldState& state) {
+  state.claim->keep_for(state.rank);
+  pass_on(state);
+}
+
+void hear_failure(WorldState& state) {
+  if (state.claim == nullptr) return;  // the start goes on
   int come = 0;
+  MPI_Status status;
   if (!state.abandoned)
-    MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, state.notes.get(), &come, MPI_STATUS_IGNORE);
-  return come != 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, state.notes.get(), &come, &status);
+  int speaker = -1;
+  if (come != 0 &&
+      MPI_Recv(&speaker, sizeof speaker, MPI_BYTE, status.MPI_SOURCE, failure_tag,
+               state.notes.get(), MPI_STATUS_IGNORE) == MPI_SUCCESS)
+    state.claim->keep_for(speaker);
+  if (another_reports(state)) pass_on(state);
 }
 
 bool may_report(WorldState& state) {
   using Clock = std::chrono::steady_clock;
-  const auto turn =
-      Clock::now() + std::chrono::milliseconds(std::min(
-                         30 * static_cast<std::int64_t>(state.rank), std::int64_t{2000}));
+  const auto turn = Clock::now() + turn_of(state);
   while (true) {
-    if (state.claim->is_taken() || another_node_reports(state) || alarm_is_raised())
-      return false;
-    if (Clock::now() >= turn) return state.claim->take() && claim_report();
+    hear_failure(state);
+    if (another_reports(state) || alarm_is_raised()) return false;
+    if (Clock::now() >= turn) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  if (!state.claim->take(state.rank) || !claim_report()) return false;
+  pass_on(state);
+  return true;
 }
 
 bool may_report_now() noexcept {
   WorldState* state = current_state();
-  return state == nullptr || (state->claim->take() && claim_report());
+  return state == nullptr || (state->claim->take_from_any(state->rank) && claim_report());
 }
 
 }  // namespace trireme::comm

@@ -10,9 +10,9 @@ namespace trireme::comm {
 
 struct WorldState;
 
-// A word of memory that the ranks of a node share. Whoever takes it first speaks for the
-// failure; it is never given back, so that a rank that was stopped, and wakes when the
-// others are gone, finds it taken.
+// A word of memory that the ranks of a node share: the rank that speaks for the failure,
+// of this node or another. It is never given back, so that a rank that was stopped, and
+// wakes when the others are gone, finds it taken.
 class Claim {
  public:
   // Collective over the ranks of a node. Where MPI shares no memory, each rank has a word
@@ -22,22 +22,39 @@ class Claim {
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
 
-  // True for one thread of one rank of the node, once. Calls no MPI and never waits.
-  bool take() noexcept;
-  bool is_taken() const noexcept;
+  // These call no MPI and never wait.
+  // Names the rank that is to speak, unless one is named already.
+  void keep_for(int rank) noexcept;
+  // That rank, or the one that has spoken; -1: nobody yet.
+  int holder() const noexcept;
+  // Whether this rank, `rank`, speaks: true for one thread of one rank of the node, once,
+  // and not where another rank is named.
+  bool take(int rank) noexcept;
+  // The same although another rank is named: that one may hang before it speaks.
+  bool take_from_any(int rank) noexcept;
 
  private:
+  bool speak(int rank, bool for_another) noexcept;
+
   MPI_Win window_ = MPI_WIN_NULL;
   int own_ = 0;
-  int* word_ = &own_;
+  int* word_ = &own_;  // twice the rank and 1, and 1 if it has spoken; 0: nobody
 };
 
 // Whether this rank is to report a failure, for its main thread. Lower ranks speak first:
-// a rank waits for its turn, two seconds at the most. Between nodes, ranks tell each
-// other by messages, which a rank that abandoned some must not move any more.
+// a rank waits for its turn, two seconds at the most. If it is to, the others are told.
 bool may_report(WorldState& state);
 
 // The same at once and without MPI, for other threads.
 bool may_report_now() noexcept;
+
+// Tells the others that this rank has failed and will report it, so that they do not
+// report what they see of that. From node to node that takes messages along a tree, log2
+// of the ranks from each: whoever learns it, as it fails itself or waits, passes it on,
+// also for the others of its node. A rank that abandoned messages moves none any more.
+void announce_failure(WorldState& state);
+
+// Learns of such a rank and passes it on: for ranks that wait.
+void hear_failure(WorldState& state);
 
 }  // namespace trireme::comm

@@ -66,7 +66,6 @@ int lowest(WorldState& state, int value) {
     ::sleep(3);  // another rank does, and its MPI_Abort ends this one
   } else {
     log::error(format("trireme: error: rank {}: {}", state->rank, failure.message));
-    if (!state->abandoned) announce_failure(*state);
   }
   dump_flight();
   async_errors().give_up();
@@ -82,16 +81,6 @@ int leave_together(World& world, const Agreed& error) {
 }
 
 }  // namespace
-
-void announce_failure(WorldState& state) {
-  static int message = 0;
-  for (int rank = 0; rank < state.size; ++rank) {
-    MPI_Request request;
-    if (rank != state.rank && MPI_Isend(&message, 1, MPI_INT, rank, failure_tag,
-                                        state.notes.get(), &request) == MPI_SUCCESS)
-      MPI_Request_free(&request);
-  }
-}
 
 void abort_job(Status status) {
   const int code = static_cast<int>(status);

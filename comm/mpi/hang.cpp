@@ -1,17 +1,18 @@
 // The report of a hang: who waits, who is late, or where the ranks disagree.
 // SPDX-License-Identifier: Apache-2.0
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <map>
-#include <string_view>
-#include <type_traits>
+#include <functional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "base/log.hpp"
 #include "comm/abort.hpp"
 #include "comm/mpi/claim.hpp"
+#include "comm/mpi/hang_notes.hpp"
 #include "comm/mpi/spin_wait.hpp"
 #include "comm/trace.hpp"
 #include "comm/watchdog.hpp"
@@ -19,137 +20,89 @@
 namespace trireme::comm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// "I am waiting": what ranks send each other.
-struct Note {
-  int rank = 0;
-  int padding = 0;
-  double waited = 0;
-  std::int64_t sequence = 0;
-  std::array<char, 24> group{};
-  std::array<char, 32> operation{};
-  std::array<char, 40> tensor{};
-};
-static_assert(std::is_trivially_copyable_v<Note>);
-
-template <std::size_t N>
-std::array<char, N> clip(std::string_view text) {
-  std::array<char, N> out{};
-  std::copy_n(text.begin(), std::min(text.size(), N - 1), out.begin());
-  return out;
-}
-
-// "all_reduce #17 fp32[1024] on axis 'data'"
-std::string text_of(const Note& note) {
-  const std::string tensor = note.tensor.data();
-  return format("{} #{}{}{} on axis '{}'", note.operation.data(), note.sequence,
-                tensor.empty() ? "" : " ", tensor, note.group.data());
-}
-
 std::string rank_text(const WorldState& state, int rank) {
   return format("rank {} (host {})", rank, state.hosts.of(rank));
-}
-
-// Notes of all ranks that wait, by rank: as far as they come within two seconds.
-std::map<int, Note> exchange(WorldState& state, const Note& own) {
-  static Note message;  // outlives the sends, which nobody waits for
-  message = own;
-  for (int rank = 0; rank < state.size; ++rank) {
-    if (rank == state.rank) continue;
-    MPI_Request request;
-    check_mpi(MPI_Isend(&message, sizeof(Note), MPI_BYTE, rank, waiting_tag,
-                        state.notes.get(), &request),
-              "MPI_Isend");
-    check_mpi(MPI_Request_free(&request), "MPI_Request_free");
-  }
-  std::map<int, Note> notes{{own.rank, own}};
-  const auto end = Clock::now() + std::chrono::seconds(2);
-  while (static_cast<int>(notes.size()) < state.size && Clock::now() < end) {
-    int come = 0;
-    MPI_Status status;
-    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, waiting_tag, state.notes.get(), &come, &status),
-              "MPI_Iprobe");
-    if (!come) {
-      ::sched_yield();
-      continue;
-    }
-    Note note;
-    check_mpi(MPI_Recv(&note, sizeof note, MPI_BYTE, status.MPI_SOURCE, waiting_tag,
-                       state.notes.get(), MPI_STATUS_IGNORE),
-              "MPI_Recv");
-    notes[note.rank] = note;
-  }
-  return notes;
 }
 
 // At most this many ranks or collectives are listed.
 constexpr std::size_t list_limit = 8;
 
-template <class T, class F>
-std::string list(const std::vector<T>& items, const char* separator, const F& text) {
-  std::string out;
-  for (std::size_t i = 0; i < std::min(items.size(), list_limit); ++i)
-    out += (i ? separator : "") + text(items[i]);
-  if (items.size() > list_limit)
-    out += format("{}and {} more", separator, items.size() - list_limit);
-  return out;
-}
+// As many of a list as are shown, and how many more there are.
+class List {
+ public:
+  explicit List(const char* separator) : separator_(separator) {}
+  void add(const std::function<std::string()>& text) {
+    if (++count_ <= list_limit) text_ += (count_ > 1 ? separator_ : "") + text();
+  }
+  std::string text() const {
+    return count_ <= list_limit
+               ? text_
+               : text_ + format("{}and {} more", separator_, count_ - list_limit);
+  }
+
+ private:
+  const char* separator_;
+  std::string text_;
+  std::size_t count_ = 0;
+};
 
 std::string late_text(const WorldState& state, const Awaited& awaited,
-                      const std::map<int, Note>& notes) {
-  std::vector<int> missing;
-  for (int rank = 0; rank < state.size; ++rank)
-    if (!notes.contains(rank)) missing.push_back(rank);
-  return "late: " + list(missing, ", ", [&](int rank) {
-           const bool awaits = awaited.members.contains(rank) &&
-                               (!awaited.absent || awaited.absent(rank));
-           return rank_text(state, rank) +
-                  (awaits ? " never entered it" : " is in no collective");
-         });
+                      const HangNotes& heard) {
+  List late(", ");
+  for (int rank = 0; rank < state.size; ++rank) {
+    if (!heard.is_late(rank)) continue;
+    const bool awaits =
+        awaited.members.contains(rank) && (!awaited.absent || awaited.absent(rank));
+    late.add([&] {
+      return rank_text(state, rank) +
+             (awaits ? " never entered it" : " is in no collective");
+    });
+  }
+  return "late: " + late.text() +
+         (heard.is_judge() ? "" : "; of others nothing is known");
+}
+
+std::string entered_last_text(const WorldState& state, const std::vector<Note>& notes) {
+  const auto last = std::ranges::min_element(notes, {}, &Note::waited);
+  return format("late: {} entered it last, {} s ago", rank_text(state, last->rank),
+                fixed(last->waited, 1));
+}
+
+std::string place_text(std::span<const Note> alike) {
+  List ranks(", ");
+  for (const Note& note : alike) ranks.add([&] { return std::to_string(note.rank); });
+  return format("{} {} in {}", alike.size() == 1 ? "rank" : "ranks", ranks.text(),
+                alike.front().text());
 }
 
 // All ranks wait: in different collectives, or in one that the last rank entered too
 // late.
-std::string disagreement_text(const WorldState& state, const std::map<int, Note>& notes) {
-  std::map<std::pair<std::int64_t, std::string>, std::vector<int>> by_collective;
-  for (const auto& [rank, note] : notes)
-    by_collective[{note.sequence, text_of(note)}].push_back(rank);
-  if (by_collective.size() == 1) {
-    const auto last = std::min_element(
-        notes.begin(), notes.end(),
-        [](const auto& a, const auto& b) { return a.second.waited < b.second.waited; });
-    return format("late: {} entered it last, {} s ago", rank_text(state, last->first),
-                  fixed(last->second.waited, 1));
+std::string disagreement_text(const WorldState& state, std::vector<Note> notes) {
+  const auto place = [](const Note& n) { return std::tie(n.sequence, n.collective); };
+  std::ranges::sort(notes, {}, [](const Note& n) {
+    return std::tie(n.sequence, n.collective, n.rank);
+  });
+  if (place(notes.front()) == place(notes.back())) return entered_last_text(state, notes);
+  List places("; ");
+  for (std::size_t begin = 0, end = 0; begin < notes.size(); begin = end) {
+    while (end < notes.size() && place(notes[end]) == place(notes[begin])) ++end;
+    places.add([&] { return place_text(std::span(notes).subspan(begin, end - begin)); });
   }
-  std::vector<std::string> places;
-  for (const auto& [collective, ranks] : by_collective)
-    places.push_back(format("{} {} in {}", ranks.size() == 1 ? "rank" : "ranks",
-                            list(ranks, ", ", [](int r) { return std::to_string(r); }),
-                            collective.second));
-  return "out of step: " + list(places, "; ", [](const std::string& s) { return s; });
+  return "out of step: " + places.text();
 }
 
 }  // namespace
 
 void end_hang(WorldState& state, const Awaited& awaited, double waited) {
-  Note own;
-  own.rank = state.rank;
-  own.waited = waited;
-  own.sequence = awaited.sequence;
-  own.group = clip<24>(awaited.group);
-  own.operation = clip<32>(awaited.operation);
-  own.tensor = clip<40>(awaited.tensor);
-  const std::map<int, Note> notes = exchange(state, own);
+  const Note own = Note::of(state.rank, awaited, waited);
+  HangNotes heard(state, own);
+  heard.listen();
   dump_flight();
-  if (notes.begin()->first == state.rank && may_report(state)) {
-    if (!state.abandoned) announce_failure(state);
-    const std::string why = static_cast<int>(notes.size()) < state.size
-                                ? late_text(state, awaited, notes)
-                                : disagreement_text(state, notes);
-    report_hang(state, text_of(own), waited, why);
-  }
-  ::sleep(3);  // for the report of a lower rank
+  if (heard.speaks() && may_report(state))
+    report_hang(state, own.text(), waited,
+                heard.is_complete() ? disagreement_text(state, std::move(heard).notes())
+                                    : late_text(state, awaited, heard));
+  ::sleep(3);  // for the report of another rank
   abort_job(Status::hang);
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "comm/abort.hpp"
+#include "comm/mpi/claim.hpp"
 #include "comm/mpi/mpi_group.hpp"
 #include "comm/mpi/spin_wait.hpp"
 #include "comm/trace.hpp"
@@ -120,7 +121,7 @@ void MpiOperation::abandon() noexcept {
   while (lanes_active_ > 0 && Clock::now() < end) state.progress();
   if (lanes_active_ == 0) return release();
   // The memory that others read goes away now. Whatever they see then, this rank reports.
-  if (!state.abandoned) announce_failure(state);
+  announce_failure(state);
   state.abandoned = true;
 }
 

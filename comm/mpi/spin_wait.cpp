@@ -7,6 +7,8 @@
 
 #include <utility>
 
+#include "comm/mpi/claim.hpp"
+
 namespace trireme::comm {
 namespace {
 
@@ -44,8 +46,10 @@ void SpinWait::idle() {
   ::sched_yield();
   const auto now = Clock::now();
   if (now - start_ > long_wait) nap();
-  if (state_.timeout_seconds <= 0 || now < next_look_) return;
+  if (now < next_look_) return;
   next_look_ = now + look_interval;
+  hear_failure(state_);
+  if (state_.timeout_seconds <= 0) return;
   const double waited = std::chrono::duration<double>(now - start_).count();
   if (waited > state_.timeout_seconds || note_has_come(state_))
     end_hang(state_, describe_(), waited);

@@ -25,8 +25,8 @@ inline constexpr int waiting_tag = 1, failure_tag = 2;
 
 // A wait. idle() is called after each look that found nothing new: it spins, then
 // yields, then sleeps. When the world's time-out passes here or on any other waiting
-// rank, all waiting ranks tell each other what they wait for; who tells nothing is late.
-// The lowest waiting rank reports, and the job ends with Status::hang.
+// rank, all waiting ranks tell a few judges what they wait for (HangNotes); who tells
+// nothing is late. The lowest waiting judge reports, and the job ends with Status::hang.
 class SpinWait {
  public:
   // `describe` is called for a report only.
@@ -48,7 +48,7 @@ class SpinWait {
   std::int64_t looks_ = 0;
 };
 
-// Tells all waiting ranks and hears from them, reports, and ends the job.
+// Tells the other ranks and hears from them, reports, and ends the job.
 [[noreturn]] void end_hang(WorldState& state, const Awaited& awaited, double waited);
 
 // The report itself, for whoever notices a rank whose host is stuck and has the claim to

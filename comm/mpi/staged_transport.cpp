@@ -10,6 +10,7 @@
 
 #include "base/device_memory.hpp"
 #include "comm/abort.hpp"
+#include "comm/mpi/claim.hpp"
 
 namespace trireme::comm {
 namespace {
@@ -85,7 +86,7 @@ void StagedOperation::abandon() noexcept {
   if (state_ == State::copying_in) return wait();
   // The tensors go away now.
   transport_.forget(this);
-  if (!state.abandoned) announce_failure(state);
+  announce_failure(state);
   state.abandoned = true;
 }
 

@@ -66,6 +66,7 @@ struct WorldState {
   std::vector<int> indices;           // scratch of MPI_Testsome
   std::vector<MPI_Status> statuses;
   bool abandoned = false;  // an operation was left in flight: no orderly end is possible
+  bool passed_on = false;  // it has told others which rank reports a failure
   std::atomic<bool> waiting{false};  // in a collective: the watchdog's clock stands still
 
   std::unique_ptr<Claim> claim;
@@ -79,9 +80,6 @@ struct WorldState {
     WorldCall(*this, operation_name).wait(request);
   }
 };
-
-// Tells all ranks that this one has failed and will report it.
-void announce_failure(WorldState& state);
 
 // The state of this process, or nullptr when there is none.
 WorldState* current_state();

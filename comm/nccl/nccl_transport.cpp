@@ -45,6 +45,7 @@
 #include "base/use_device.hpp"
 #include "comm/abort.hpp"
 #include "comm/async_errors.hpp"
+#include "comm/mpi/claim.hpp"
 #include "comm/mpi/device_patience.hpp"
 #include "comm/mpi/mpi_group.hpp"
 #include "comm/nccl/communicator.hpp"
@@ -144,7 +145,7 @@ void NcclOperation::wait() {
 // The tensors go away now, and freeing them would wait for kernels that wait for others.
 void NcclOperation::abandon() noexcept {
   WorldState& state = transport_.group_.state();
-  if (!state.abandoned) announce_failure(state);
+  announce_failure(state);
   state.abandoned = true;
   async_errors().give_up();
 }

@@ -5,6 +5,9 @@ foreach(topic comm device_comm world mesh)
                LONG_RANKS 3 4)
 endforeach()
 
+trireme_test(claim_test SOURCES claim_test.cpp USES base comm RANKS 1 2 LONG_RANKS 4
+             LIBRARIES MPI::MPI_C)
+
 # The routes of many ranks, on few: trees, chains and doubling blocks.
 foreach(ranks 2 3 5 8)
   set(long)

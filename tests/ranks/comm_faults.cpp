@@ -3,6 +3,8 @@
 // comm_faults.sh runs it. With TRIREME_TEST_DEVICE=cuda its tensors lie on a GPU.
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <new>
@@ -79,6 +81,13 @@ class Faults {
     // The end of the job wakes it, and gives it a second before it kills it.
     if (fault == "woken" && world_.rank() == 0) ::raise(SIGSTOP);
     if (fault == "late" && last) oversleep();
+    // Others begin to wait when the time of the first is nearly over.
+    if (fault == "late_apart" && last) oversleep();
+    if (fault == "late_apart" && world_.rank() % 3 == 2) ::usleep(1500000);
+    // The ranks that judge hangs, of 12.
+    constexpr std::array judges = {0, 1, 3, 4, 6, 7, 9, 11};
+    if (fault == "late_judges" && std::ranges::count(judges, world_.rank()) > 0)
+      oversleep();
     if (fault == "late_at_start") limit_of_start();
     if (fault.starts_with("late_at") && last) oversleep();
     if (fault.starts_with("late_at")) world_.barrier();

@@ -94,6 +94,13 @@ for ranks in 3; do
   expect gpu_asleep $ranks 71 1 "rank $last.*: all_reduce #7 fp32\[9\] on axis 'data' failed"
 done
 
+# More ranks than judge a hang.
+expect throw_all 12 80 1 'error: rank 0: loss is nan'
+expect late 12 82 1 "rank 0 (host .*): all_reduce #2 fp32\[1000\] .*; late: rank 11 (host [^,]*) is in no collective$"
+expect late_apart 12 82 1 "rank 0 (host .*; late: rank 11 (host [^,]*) is in no collective$"
+expect swapped 12 82 1 "out of step: ranks 0, 1, 2, 3, 4, 5, 6, 7, and 3 more in all_reduce #2 .*; rank 11 in broadcast #2"
+expect late_judges 12 82 1 "rank 2 (host .*; late: rank 0 (host .*, rank 1 (host .*, rank 3 (host .*, rank 11 (host .*; of others nothing is known"
+
 # Two single processes that were meant to be one job of two.
 SLURM_PROCID=0 SLURM_NTASKS=2 "$program" none >"$output" 2>&1
 if [ $? -ne 78 ] || ! grep -q 'launcher started 2 processes' "$output"; then

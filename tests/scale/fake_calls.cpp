@@ -105,7 +105,7 @@ int MPI_Isend(const void* data, int count, MPI_Datatype, int to, int tag, MPI_Co
   ++there.received;
   there.peers.insert(ts::current);
   *request = ts::handle<MPI_Request>(ts::make_request(ts::current, true));
-  const ts::Place place = {ts::comm_of(comm), ts::current, to, tag};
+  const ts::Place place = {ts::comm_of(comm), to, tag, ts::current};
   ts::Queue& queue = ts::job->queues[place];
   const auto* const bytes = static_cast<const char*>(data);
   const auto size = static_cast<std::size_t>(count);
@@ -126,7 +126,7 @@ int MPI_Irecv(void* to, int count, MPI_Datatype, int from, int tag, MPI_Comm com
   const int id =
       ts::make_request(ts::current, false, to, static_cast<std::size_t>(count));
   *request = ts::handle<MPI_Request>(id);
-  const ts::Place place = {ts::comm_of(comm), from, ts::current, tag};
+  const ts::Place place = {ts::comm_of(comm), ts::current, tag, from};
   ts::Queue& queue = ts::job->queues[place];
   if (queue.messages.empty()) {
     queue.receives.push_back(id);
@@ -176,16 +176,33 @@ int MPI_Get_count(const MPI_Status* status, MPI_Datatype, int* count) {
   return MPI_SUCCESS;
 }
 
-int MPI_Iprobe(int, int, MPI_Comm, int* flag, MPI_Status*) {
+// From any rank. Where nothing has come the others run before it looks again.
+int MPI_Iprobe(int, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
   *flag = 0;
+  for (const bool again : {true, false}) {
+    const auto found = ts::first_message(ts::comm_of(comm), tag);
+    if (found != ts::job->queues.end()) {
+      *flag = 1;
+      if (status == MPI_STATUS_IGNORE) return MPI_SUCCESS;
+      *status = {};
+      status->MPI_SOURCE = std::get<3>(found->first);
+      status->MPI_TAG = static_cast<int>(found->second.messages.front().size());
+      return MPI_SUCCESS;
+    }
+    if (again) ts::let_others_run();
+  }
   return MPI_SUCCESS;
 }
 int MPI_Request_free(MPI_Request* request) {
   ts::give_back(request);
   return MPI_SUCCESS;
 }
-int MPI_Recv(void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status*) {
-  return MPI_ERR_OTHER;  // reports of hangs alone use it
+int MPI_Recv(void* to, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+             MPI_Status*) {
+  MPI_Request request;
+  MPI_Irecv(to, count, type, from, tag, comm, &request);
+  for (int done = 0; done == 0;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+  return MPI_SUCCESS;
 }
 
 int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {

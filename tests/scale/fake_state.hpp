@@ -35,7 +35,7 @@ struct Request {
 };
 
 // What no receive has been posted for yet, or receives that nothing has come for.
-using Place = std::tuple<int, int, int, int>;  // communicator, source, destination, tag
+using Place = std::tuple<int, int, int, int>;  // communicator, destination, tag, source
 struct Queue {
   std::deque<std::vector<char>> messages;
   std::deque<int> receives;
@@ -113,6 +113,25 @@ inline void sleep() {
   const int before = owner;
   swapcontext(&job->fibers[static_cast<std::size_t>(rank)].context, &job->scheduler);
   owner = before;
+}
+
+// Until all others that can do something have done it.
+inline void let_others_run() {
+  const Nobody nobody;
+  job->fibers[static_cast<std::size_t>(current)].ready = true;
+  job->ready.push_back(current);
+  sleep();
+}
+
+// The first queue with a message for the rank that runs.
+inline std::map<Place, Queue>::iterator first_message(int comm, int tag) {
+  auto at = job->queues.lower_bound({comm, current, tag, 0});
+  for (; at != job->queues.end(); ++at) {
+    const auto& [c, to, t, from] = at->first;
+    if (c != comm || to != current || t != tag) break;
+    if (!at->second.messages.empty()) return at;
+  }
+  return job->queues.end();
 }
 
 inline int new_request() {

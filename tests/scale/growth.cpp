@@ -65,10 +65,11 @@ std::string complaint(const Measured& measured, std::size_t who, std::size_t qua
   }
   most = most * 1.25 + (in_bytes(quantity) ? 512 : 4);
   most += for_index(measured, who, quantity);
-  const bool hands_on = who == first || who == half;
+  const bool is_first = who == first || (who == last && measured.also_last);
+  const bool hands_on = is_first || who == half;
   if (hands_on && (quantity == bytes || quantity == memory)) most += 100.0 * (P1 - P0);
   const auto linear = measured.linear.find(static_cast<Quantity>(quantity));
-  if (who == first && linear != measured.linear.end()) most += linear->second * (P1 - P0);
+  if (is_first && linear != measured.linear.end()) most += linear->second * (P1 - P0);
   if (b <= std::max(most, std::log2(P1))) return {};  // a message a level of a tree
   return format("{} of {} grow from {} on {} ranks to {} on {}, as P^{}",
                 quantities[quantity], names[who], fixed(a, 0), P0, fixed(b, 0), P1,

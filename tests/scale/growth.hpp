@@ -43,6 +43,8 @@ struct Measured {
   std::map<int, double> index;
   // What rank 0 alone may add of a quantity for each rank, beyond 100 bytes.
   std::map<Quantity, double> linear;
+  // Whether the last rank may do what rank 0 may.
+  bool also_last = false;
 };
 using Table = std::map<std::string, Measured>;
 

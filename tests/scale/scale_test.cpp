@@ -5,6 +5,7 @@
 // of a tree, by more than 100 bytes for each rank.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -23,6 +24,7 @@
 #include "scale/copies_phases.hpp"
 #include "scale/fake_mpi.hpp"
 #include "scale/growth.hpp"
+#include "scale/hang_phases.hpp"
 #include "scale/start_phases.hpp"
 #include "train/replica_check.hpp"
 
@@ -225,6 +227,22 @@ void measure_alarm(Simulation& run, Table& table, int ranks) {
                            {read, sizeof(comm::Beat)}};
 }
 
+// Eight ranks, the first and the last among them, hear of all that wait.
+constexpr int judges = 8;
+
+void measure_time_out(Simulation& run, Table& table, int judges) {
+  run.phase(table, "time-out", [&](Rank& rank, int) { time_out(*rank.world, judges); });
+  table["time-out"].linear = {{messages, 1}, {peers, 1}};
+  table["time-out"].also_last = true;
+}
+
+void measure_failure(Simulation& run, Table& table) {
+  int reports = 0;
+  run.phase(table, "failure",
+            [&](Rank& rank, int) { reports += fails(*rank.world) ? 1 : 0; });
+  EXPECT_EQ(reports, 1);
+}
+
 // Two files for each rank take their time.
 constexpr int most_ranks_of_copies = 1024;
 
@@ -236,6 +254,8 @@ void measure(Table& table, int ranks, bool files = true) {
   if (files) measure_checkpoint(run, table, ranks);
   if (files) measure_alarm(run, table, ranks);
   if (files && ranks <= most_ranks_of_copies) measure_copies(run, table, ranks);
+  measure_time_out(run, table, judges);
+  measure_failure(run, table);
   run.phase(table, "end", [&](Rank& rank, int) { end(rank); });
 }
 
@@ -278,6 +298,43 @@ TEST(Scale, AFlatGatherIsSeen) {
   const auto found = complaints(table);
   ASSERT_FALSE(found.empty());
   EXPECT_NE(found[0].find("of rank 0 grow"), std::string::npos) << found[0];
+}
+
+// Two ranks of far nodes fail, and one of them reports: those that wait pass it on, but
+// for one of each node in between, which is busy.
+TEST(Scale, ThoseThatWaitPassAFailureOn) {
+  constexpr int ranks = 256, one = 130, other = 250;
+  Simulation run(ranks);
+  run.between([&](Rank& rank, int) { start(rank, ranks); });
+  int ended = 0, reports = 0;
+  run.between([&](Rank& rank, int number) {
+    if (number == one || number == other) {
+      reports += fails(*rank.world) ? 1 : 0;
+      ++ended;
+    } else if (number % ranks_on_node != number / ranks_on_node % ranks_on_node) {
+      while (ended < 2) hears(*rank.world);
+    }
+  });
+  EXPECT_EQ(reports, 1);
+  run.between([](Rank& rank, int) { rank = {}; });
+}
+
+// Every rank that waits too long, or fails, tells all others.
+TEST(Scale, WhatAllTellAllIsSeen) {
+  Table table;
+  for (const int ranks : {64, 256}) {
+    Simulation run(ranks);
+    run.between([&](Rank& rank, int) { start(rank, ranks); });
+    measure_time_out(run, table, ranks);
+    run.phase(table, "failure", [&](Rank& rank, int) { tell_all(*rank.world); });
+    run.between([](Rank& rank, int) { rank = {}; });
+  }
+  for (const char* const phase : {"time-out", "failure"}) {
+    const auto found = complaints({{phase, table[phase]}});
+    EXPECT_TRUE(std::ranges::any_of(found, [](const std::string& text) {
+      return text.find("messages of leader grow") != std::string::npos;
+    })) << phase;
+  }
 }
 
 // A resume in which each rank looks into the file of each.
