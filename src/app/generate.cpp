@@ -12,6 +12,7 @@
 #include "app/generation_options.hpp"
 #include "app/model_text.hpp"
 #include "app/placement_options.hpp"
+#include "base/log.hpp"
 #include "base/output.hpp"
 #include "infer/generator.hpp"
 #include "kernels/runtime/runtime.hpp"
@@ -151,6 +152,11 @@ int generate(comm::World& world, const Arguments& given) {
       load_model(world, arguments, placement, opened, mesh, on.device, use);
   if (model == nullptr) return 0;
   infer::Generator generator(*model, pipeline, capacity);
+  if (world.rank() == 0 && std::ssize(request.prompt) > capacity)
+    log::error(
+        format("warning: the prompt has {} tokens and the model {} positions: what "
+               "comes first of it is not read",
+               std::ssize(request.prompt), capacity));
   Printer printer(world.rank() == 0, text, request.how.end_tokens);
   for (const auto token : request.prompt) printer.put(token);
   generator.generate(request.prompt, request.how.tokens,

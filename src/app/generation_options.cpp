@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/directory.hpp"
+#include "base/log.hpp"
 #include "base/number.hpp"
 #include "convert/model_folder.hpp"
 #include "io/json_fields.hpp"
@@ -46,6 +47,29 @@ class Settings {
   std::int64_t integer(const char* key, std::int64_t fallback, std::int64_t most) const {
     return has(key) ? io::JsonField(json_, source_).at(key).integer(0, most) : fallback;
   }
+  // What it asks for that changes texts and is not done here: "num_beams = 4, ...".
+  std::string not_done() const {
+    struct Setting {
+      const char* key;
+      io::Json without;  // the value that changes nothing
+    };
+    static const Setting settings[] = {
+        {"num_beams", 1},           {"num_beam_groups", 1},
+        {"penalty_alpha", 0},       {"no_repeat_ngram_size", 0},
+        {"min_length", 0},          {"min_new_tokens", 0},
+        {"epsilon_cutoff", 0},      {"eta_cutoff", 0},
+        {"guidance_scale", 1},      {"encoder_repetition_penalty", 1},
+        {"bad_words_ids", {}},      {"suppress_tokens", {}},
+        {"stop_strings", {}},       {"begin_suppress_tokens", {}},
+        {"sequence_bias", {}},      {"forced_bos_token_id", {}},
+        {"forced_eos_token_id", {}}};
+    std::string list;
+    for (const auto& [key, without] : settings)
+      if (has(key) && json_[key] != without && !json_[key].empty())
+        list += format("{}{} = {}", list.empty() ? "" : ", ", key, json_[key].dump());
+    return list;
+  }
+  const std::string& source() const { return source_; }
   // Whether it asks for the likeliest token each time.
   bool greedy() const { return has("do_sample") && json_["do_sample"] == false; }
   std::vector<std::int32_t> ids(const char* key, std::int64_t vocabulary) const {
@@ -75,6 +99,13 @@ GenerationDefaults generation_defaults(const Arguments& arguments,
                                        const model::ModelConfig& model,
                                        const ModelText& text) {
   const Settings settings(arguments.words().front());
+  // Standard output has the texts.
+  if (const std::string left = settings.not_done();
+      !left.empty() && log::speaks(log::Level::warning))
+    log::error(
+        format("warning: {} asks for {}, which is not done here: texts differ from "
+               "those of programs that do it",
+               settings.source(), left));
   GenerationDefaults all;
   infer::SamplerConfig& sampler = all.sampler;
   constexpr double any = 1e6;

@@ -163,4 +163,12 @@ texts_by --adapter "$adapters/llama=0.5"
 check "another weight does not" expect 73 'remove it, or choose another -o'
 texts_by
 check "nor does the model alone" expect 73 'remove it, or choose another -o'
+# What a folder asks of generation and is not done is named; what changes nothing is not.
+echo '{"do_sample": false, "num_beams": 4, "no_repeat_ngram_size": 0}' \
+  >"$work/without_tokenizer/generation_config.json"
+run 1 generate "$work/without_tokenizer" --prompt-tokens 1,2,3 --tokens 4
+check "beams are named" grep -q 'warning: .*asks for num_beams = 4, which is not done here' "$work/out"
+long=$(seq -s, 1 40)
+run 1 generate "$work/without_tokenizer" --prompt-tokens "$long" --tokens 1
+check "a prompt that is longer than the model reads" grep -q 'warning: the prompt has 40 tokens' "$work/out"
 finish
