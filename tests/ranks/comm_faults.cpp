@@ -81,9 +81,12 @@ class Faults {
     // The end of the job wakes it, and gives it a second before it kills it.
     if (fault == "woken" && world_.rank() == 0) ::raise(SIGSTOP);
     if (fault == "late" && last) oversleep();
-    // Others begin to wait when the time of the first is nearly over.
-    if (fault == "late_apart" && last) oversleep();
-    if (fault == "late_apart" && world_.rank() % 3 == 2) ::usleep(1500000);
+    // Some have waited for a second when the time of the others is over.
+    if (fault == "late_apart") {
+      world_.set_timeout(5);
+      if (last) oversleep();
+      if (world_.rank() % 3 == 2) ::usleep(4000000);
+    }
     // The ranks that judge hangs, of 12.
     constexpr std::array judges = {0, 1, 3, 4, 6, 7, 9, 11};
     if (fault == "late_judges" && std::ranges::count(judges, world_.rank()) > 0)
