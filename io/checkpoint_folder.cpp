@@ -32,7 +32,7 @@ bool is_complete(const std::string& path) {
 
 // The checkpoints that a crash caught between two names: set aside, its place empty,
 // whole, and later than all that stand. (An old one on its way out is older than those.)
-void restore_set_aside(const Directory& folder, const std::vector<std::string>& names) {
+void restore(const Directory& folder, const std::vector<std::string>& names) {
   for (const auto& name : names) {
     if (!name.starts_with(trash_prefix)) continue;
     const std::string own = name.substr(trash_prefix.size());
@@ -55,16 +55,6 @@ bool stays(std::int64_t step, const Retention& retention) {
          (retention.keep_every > 0 && step % retention.keep_every == 0);
 }
 
-// A link to a checkpoint is somebody's who keeps it elsewhere.
-bool remove_checkpoint(const Directory& folder, const std::string& name) try {
-  const std::string trash = std::string(trash_prefix) + name;
-  if (folder.is_link(name)) return true;
-  folder.rename(name, trash);
-  return folder.remove_tree(trash);
-} catch (const Error&) {
-  return false;
-}
-
 }  // namespace
 
 std::string temporary_name(std::int64_t step) { return "." + step_name(step) + ".tmp"; }
@@ -81,15 +71,12 @@ std::vector<std::string> leftovers_among(const std::vector<std::string>& names,
   return leftovers;
 }
 
-std::vector<std::string> remove_leftovers(const Directory& folder) {
+std::vector<std::string> restore_set_aside(const Directory& folder) {
   std::vector<std::string> names = folder.names();
   if (std::none_of(names.begin(), names.end(),
                    [](const std::string& name) { return name.starts_with('.'); }))
     return names;
-  restore_set_aside(folder, names);
-  for (const auto& name : leftovers_among(folder.names(), folder))
-    require(folder.remove_tree(name), Status::cannot_create,
-            "{}: left by an earlier run, cannot be removed", folder.path_of(name));
+  restore(folder, names);
   return folder.names();
 }
 
@@ -142,15 +129,9 @@ void point_latest(const std::string& directory, const std::string& name) {
   folder.sync();
 }
 
-std::vector<std::int64_t> tidy(const std::string& directory) {
-  const auto folder = Directory(parent_of(directory)).find(last_name_of(directory));
-  if (!folder) return {};
-  return steps_among(remove_leftovers(*folder));
-}
-
-void remove_old(const std::string& directory, std::int64_t step,
-                const Retention& retention, CompleteSteps& known) {
-  if (retention.keep <= 0) return;
+std::vector<std::string> set_old_aside(const std::string& directory, std::int64_t step,
+                                       const Retention& retention, CompleteSteps& known) {
+  if (retention.keep <= 0) return {};
   CompleteSteps found;
   std::vector<std::int64_t> complete;
   for (const std::int64_t other : steps_in(directory)) {
@@ -165,13 +146,20 @@ void remove_old(const std::string& directory, std::int64_t step,
   known = std::move(found);
   const Directory folder = Directory::own(directory);
   const auto kept = static_cast<std::size_t>(retention.keep - 1);
+  std::vector<std::string> aside;
   for (std::size_t i = 0; i + kept < complete.size(); ++i) {
-    if (stays(complete[i], retention)) continue;
     const std::string name = step_name(complete[i]);
-    if (!remove_checkpoint(folder, name))
-      log::warn("{}: this old checkpoint cannot be removed: {}", folder.path_of(name),
-                system_reason(errno));
+    // A link to a checkpoint is somebody's who keeps it elsewhere.
+    if (stays(complete[i], retention) || folder.is_link(name)) continue;
+    const std::string trash = std::string(trash_prefix) + name;
+    try {
+      folder.rename(name, trash);
+      aside.push_back(trash);
+    } catch (const Error& error) {
+      log::warn("this old checkpoint cannot be removed: {}", error.what());
+    }
   }
+  return aside;
 }
 
 }  // namespace trireme::io

@@ -21,9 +21,9 @@ std::string temporary_name(std::int64_t step);
 // `names`: all that the folder has.
 std::vector<std::string> leftovers_among(const std::vector<std::string>& names,
                                          const Directory& folder);
-// Removes it, but first gives a whole checkpoint its name back that was set aside for one
-// that never came. The names that the folder has then. Throws Error(cannot_create).
-std::vector<std::string> remove_leftovers(const Directory& folder);
+// Gives a whole checkpoint its name back that was set aside for one that never came. The
+// names that the folder has then. Throws Error(cannot_create).
+std::vector<std::string> restore_set_aside(const Directory& folder);
 
 // Throws Error(io) naming the folder, what is free and what is needed.
 void require_space(const std::string& directory, std::int64_t bytes);
@@ -35,17 +35,14 @@ void publish(const std::string& directory, const std::string& temporary,
              const std::string& name);
 void point_latest(const std::string& directory, const std::string& name);
 
-// At a start of a run: removes leftovers. The steps that then have a directory,
-// ascending; none when the folder is not there. Throws Error(cannot_create) or Error(io).
-std::vector<std::int64_t> tidy(const std::string& directory);
-
 // How many files the folders of checkpoints had when they were complete, by step.
 using CompleteSteps = std::map<std::int64_t, std::size_t>;
 
-// Removes complete checkpoints that `retention` does not keep, after that of `step` was
-// written and read back. Failing is a warning: the new one stands. Those that are known
-// to be complete are not read again unless files were added or removed.
-void remove_old(const std::string& directory, std::int64_t step,
-                const Retention& retention, CompleteSteps& known);
+// Takes the names of complete checkpoints that `retention` does not keep, after that of
+// `step` was written and read back, so that no reader sees half of one: the names that
+// they have until they are removed. Failing is a warning: the new one stands. Those that
+// are known to be complete are not read again unless files were added or removed.
+std::vector<std::string> set_old_aside(const std::string& directory, std::int64_t step,
+                                       const Retention& retention, CompleteSteps& known);
 
 }  // namespace trireme::io

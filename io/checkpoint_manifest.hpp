@@ -47,6 +47,7 @@ struct Retention {
   int keep = 0;                    // of the newest; 0: all
   std::int64_t keep_every = 0;     // and steps that this divides; 0: none
   std::int64_t started_from = -1;  // and this step
+  bool own_thread = true;          // removes the others; false: the caller's does
 };
 
 struct Manifest {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -311,6 +312,23 @@ std::vector<std::string> shard_folders(int shards) {
   for (int first = 0; first < shards; first += most_in_folder)
     names.push_back(shard_folder(first));
   return names;
+}
+
+int shards_among(const std::vector<std::string>& names) {
+  constexpr int digits = 5;  // those of a shard beside the manifest, or of a folder
+  int shards = 0;
+  for (const std::string& name : names) {
+    const std::size_t dash = name.find('-');
+    if (!name.starts_with("shard") || dash == std::string::npos) continue;
+    const std::string text = name.substr(dash + 1, digits);
+    int number = 0;
+    const auto end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc() || stop != end || number < 0) continue;
+    const bool is_folder = name.starts_with("shards-");
+    shards = std::max(shards, (number + 1) * (is_folder ? most_in_folder : 1));
+  }
+  return shards;
 }
 
 ShardReport write_shard(const Directory& folder, const std::string& path,

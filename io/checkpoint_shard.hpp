@@ -38,6 +38,8 @@ std::string shard_name(int number);
 std::string shard_path(int number, int shards);
 // The folders of these; none: all shards lie beside the manifest.
 std::vector<std::string> shard_folders(int shards);
+// At least as many as lie in a folder with these names, by the greatest number.
+int shards_among(const std::vector<std::string>& names);
 
 // The dataset of a shard that holds boxes of a tensor, and the one that holds its index.
 std::string dataset_name(const std::string& tensor, std::uint32_t number);

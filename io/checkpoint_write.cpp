@@ -6,8 +6,10 @@
 #include <thread>
 #include <utility>
 
+#include "base/log.hpp"
 #include "io/checkpoint_complete.hpp"
 #include "io/checkpoint_folder.hpp"
+#include "io/checkpoint_removal.hpp"
 #include "io/checkpoint_writer.hpp"
 #include "io/files.hpp"
 
@@ -73,8 +75,9 @@ void CheckpointWriter::begin(const CheckpointInfo& info, std::vector<TensorBox> 
   world_.agree([&] {
     if (world_.rank() != 0) return;
     make_directories(parent_of(directory_));
-    remove_leftovers(Directory::make_own(directory_));
+    Directory::make_own(directory_);
   });
+  clear_leftovers(world_, directory_);
   if (stands_already(world_, directory_ + "/" + step_name(info.step))) {
     boxes_.clear();
     start_naming({});
@@ -113,19 +116,17 @@ void CheckpointWriter::start_turn(std::function<void()> first) {
 }
 
 std::optional<WrittenCheckpoint> CheckpointWriter::poll() {
-  while (phase_ != Phase::idle) {
+  while (phase_ != Phase::idle && !done_) {
     if (world_.max(work_.busy() ? 1 : 0) > 0) return {};
     try {
-      if (advance()) break;
+      advance();
     } catch (const comm::Agreed&) {
       phase_ = Phase::idle;
       if (world_.rank() == 0) remove_temporary();
       world_.barrier();  // no rank reports before that is done
       throw;
     }
-    if (phase_ == Phase::idle) return {};
   }
-  if (!done_) return {};
   return std::exchange(done_, {});
 }
 
@@ -137,32 +138,41 @@ void CheckpointWriter::remove_temporary() const {
   }
 }
 
-std::optional<WrittenCheckpoint> CheckpointWriter::finish() {
-  // Short waits instead of one long collective: a slow disk is no hang.
+// Short waits instead of one long collective: a slow disk is no hang.
+std::optional<WrittenCheckpoint> CheckpointWriter::wait_for_name() {
   while (phase_ != Phase::idle) {
     if (auto done = poll()) return done;
+    if (phase_ == Phase::removing || phase_ == Phase::removing_rest) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return {};
 }
 
-// From one phase to the next. True at the end.
-bool CheckpointWriter::advance() {
+std::optional<WrittenCheckpoint> CheckpointWriter::finish() {
+  auto done = wait_for_name();
+  while (poll(), phase_ != Phase::idle)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  return done;
+}
+
+// From one phase to the next.
+void CheckpointWriter::advance() {
   world_.agree([&] { work_.finish(); });
-  if (phase_ == Phase::naming) {
+  if (phase_ == Phase::removing_rest) {
     phase_ = Phase::idle;
+  } else if (phase_ == Phase::removing) {
+    start_removing_rest();
+  } else if (phase_ == Phase::naming) {
     boxes_.clear();
     const std::chrono::duration<double> seconds = Clock::now() - begun_;
     done_ = WrittenCheckpoint{info_.step, bytes_, seconds.count()};
-    return true;
-  }
-  if (++turn_ < ranks_per_file_) {
+    start_removing();
+  } else if (++turn_ < ranks_per_file_) {
     start_turn({});
-    return false;
+  } else {
+    require_room_for_index();
+    start_naming(world_.gather_text(std::exchange(report_, {}).index));
   }
-  require_room_for_index();
-  start_naming(world_.gather_text(std::exchange(report_, {}).index));
-  return false;
 }
 
 // Before anything is sent.
@@ -181,6 +191,7 @@ void CheckpointWriter::require_room_for_index() {
 // Rank 0 gives the checkpoint its name; without indices of shards it has it already.
 void CheckpointWriter::start_naming(std::vector<std::string> shards) {
   phase_ = Phase::naming;
+  leaving_.clear();
   if (world_.rank() != 0) return;
   work_.start(
       [this, shards = std::move(shards)]() mutable {
@@ -191,9 +202,33 @@ void CheckpointWriter::start_naming(std::vector<std::string> shards) {
           publish(directory_, temporary_, name);
         }
         point_latest(directory_, name);
-        remove_old(directory_, info_.step, retention_, complete_);
+        leaving_ =
+            removal_list(Directory::own(directory_),
+                         set_old_aside(directory_, info_.step, retention_, complete_));
       },
       background_);
+}
+
+// Every rank learns what leaves, and removes its share.
+void CheckpointWriter::start_removing() {
+  leaving_ = world_.broadcast(leaving_);
+  phase_ = leaving_.empty() ? Phase::idle : Phase::removing;
+  if (phase_ == Phase::idle) return;
+  work_.start(
+      [this] { remove_share(directory_, leaving_, world_.rank(), world_.size()); },
+      retention_.own_thread);
+}
+
+// A failure is a warning: the next checkpoint tries again.
+void CheckpointWriter::start_removing_rest() {
+  phase_ = Phase::removing_rest;
+  if (world_.rank() != 0) return;
+  work_.start(
+      [this] {
+        for (const std::string& name : remove_rest(directory_, leaving_))
+          log::warn("{}/{}: an old checkpoint, cannot be removed", directory_, name);
+      },
+      retention_.own_thread);
 }
 
 void write_checkpoint(comm::World& world, const std::string& directory,
@@ -201,6 +236,7 @@ void write_checkpoint(comm::World& world, const std::string& directory,
                       int keep) {
   Retention retention;
   retention.keep = keep;
+  retention.own_thread = false;
   CheckpointWriter writer(world, directory, retention);
   writer.begin(info, boxes, false);
   writer.finish();

@@ -23,12 +23,13 @@ struct WrittenCheckpoint {
   double seconds = 0;      // from begin() to its name
 };
 
-// The checkpoints of one run, one at a time, each in two phases: every rank writes its
-// shard, or ranks that share a file do so in turn, then rank 0 makes them whole and gives
-// them their name (io/checkpoint.hpp says what that guarantees). In the background a
-// thread of each rank does both, and is alone with HDF5's write calls; MPI is called by
-// the caller's thread only. All calls are collective over the world, made in the same
-// order by every rank.
+// The checkpoints of one run, one at a time, each in phases: every rank writes its shard,
+// or ranks that share a file do so in turn, then rank 0 makes them whole and gives them
+// their name (io/checkpoint.hpp says what that guarantees). Then each rank removes its
+// share of old ones, and rank 0 what is left of them. In the background a thread of each
+// rank does all that, and is alone with HDF5's write calls; old ones are always removed
+// there. MPI is called by the caller's thread only. All calls are collective over the
+// world, made in the same order by every rank.
 class CheckpointWriter {
  public:
   // ranks_per_file: ranks next to each other write so many to a file.
@@ -48,19 +49,23 @@ class CheckpointWriter {
   void begin(const CheckpointInfo& info, std::vector<TensorBox> boxes, bool background,
              std::function<void()> first = {});
   // Goes on without waiting for a disk (unless the work is not in the background). The
-  // checkpoint that this call brought to its end, if it did. Throws an Agreed
+  // checkpoint that this call brought to its name, if it did. Throws an Agreed
   // Error(cannot_create) or Error(io) when it failed; earlier checkpoints are then as
   // they were, and another may be begun.
   std::optional<WrittenCheckpoint> poll();
-  // Does the same, but waits for the end.
+  // Does the same, but waits until the checkpoint has its name.
+  std::optional<WrittenCheckpoint> wait_for_name();
+  // Waits until old ones are removed too.
   std::optional<WrittenCheckpoint> finish();
   bool idle() const { return phase_ == Phase::idle; }
 
  private:
-  enum class Phase : std::uint8_t { idle, shards, naming };
-  bool advance();
+  enum class Phase : std::uint8_t { idle, shards, naming, removing, removing_rest };
+  void advance();
   void start_turn(std::function<void()> first);
   void start_naming(std::vector<std::string> shards);
+  void start_removing();
+  void start_removing_rest();
   void require_room_for_index();
 
   void remove_temporary() const;
@@ -76,6 +81,7 @@ class CheckpointWriter {
   std::vector<TensorBox> boxes_;
   ShardReport report_;
   std::int64_t bytes_ = 0;
+  std::string leaving_;  // a removal_list() of old ones
   std::optional<WrittenCheckpoint> done_;
   std::chrono::steady_clock::time_point begun_;
   Background work_;  // last: its thread uses the others

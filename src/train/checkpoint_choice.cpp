@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_manifest.hpp"
+#include "io/checkpoint_removal.hpp"
 
 namespace trireme::train {
 namespace {
@@ -127,9 +128,12 @@ ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& 
 std::vector<std::int64_t> checkpoint_steps(comm::World& world,
                                            const std::string& directory, bool mend) {
   std::ostringstream list;
+  std::vector<std::string> names;
+  if (mend) names = io::clear_leftovers(world, directory);
   world.agree([&] {
     if (world.rank() != 0) return;
-    for (const std::int64_t step : mend ? io::tidy(directory) : io::steps_in(directory))
+    for (const std::int64_t step :
+         mend ? io::steps_among(names) : io::steps_in(directory))
       list << step << ' ';
   });
   std::istringstream words(world.broadcast(list.str()));

@@ -97,7 +97,7 @@ std::vector<Saved> Saver::save(const Progress& progress) {
       done = writer_->poll();
     } else {
       writer_->begin(info_, boxes_(), false);
-      done = writer_->finish();
+      done = writer_->wait_for_name();
     }
   }
   add(saved, done);

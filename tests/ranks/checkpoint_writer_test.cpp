@@ -15,6 +15,7 @@
 
 #include "io/checkpoint_find.hpp"
 #include "io/checkpoint_folder.hpp"
+#include "io/checkpoint_removal.hpp"
 #include "io/checkpoint_snapshot.hpp"
 #include "io/checkpoint_verify.hpp"
 #include "io/files.hpp"
@@ -276,6 +277,58 @@ TEST(CheckpointWriter, KeepsWhatItIsToldTo) {
     world().barrier();
   }
   EXPECT_EQ(steps_in(folder.path()), (std::vector<std::int64_t>{1, 4, 8, 10, 11}));
+}
+
+std::size_t leaving_in(const std::string& directory) {
+  const auto names = names_in(directory);
+  return static_cast<std::size_t>(
+      std::count_if(names.begin(), names.end(),
+                    [](const std::string& name) { return name.starts_with(".trash-"); }));
+}
+
+// Old ones lose their name with the new one's, and go while the caller does other things,
+// also where it waits for the checkpoint.
+TEST(CheckpointWriter, OldOnesGoInTheBackground) {
+  const SharedFolder folder;
+  Retention retention;
+  retention.keep = 1;
+  CheckpointWriter writer(world(), folder.path(), retention);
+  Model model;
+  for (std::int64_t step = 1; step <= 4; ++step) {
+    EXPECT_TRUE(writer.idle());
+    writer.begin(fake_info(step), model.boxes, false);
+    const auto done = writer.wait_for_name();
+    ASSERT_TRUE(done);
+    EXPECT_EQ(done->step, step);
+    EXPECT_EQ(writer.idle(), step == 1) << step;
+    EXPECT_EQ(steps_in(folder.path()), (std::vector<std::int64_t>{step}));
+    EXPECT_FALSE(writer.finish());
+    EXPECT_EQ(leaving_in(folder.path()), 0U);
+  }
+}
+
+// A run that ended before all was removed: the next checkpoint, or start, removes it.
+TEST(CheckpointWriter, WhatIsLeftOfOldOnesGoesLater) {
+  const SharedFolder folder;
+  Retention retention;
+  retention.keep = 1;
+  Model model;
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    CheckpointWriter writer(world(), folder.path(), retention);
+    writer.begin(fake_info(step), model.boxes, false);
+    EXPECT_TRUE(writer.wait_for_name());
+    world().barrier();
+    EXPECT_EQ(steps_in(folder.path()), (std::vector<std::int64_t>{step}));
+    world().barrier();
+  }
+  EXPECT_EQ(leaving_in(folder.path()), 1U);
+  world().barrier();
+  const auto names = clear_leftovers(world(), folder.path());
+  EXPECT_EQ(leaving_in(folder.path()), 0U);
+  if (world().rank() == 0) {
+    EXPECT_EQ(steps_among(names), (std::vector<std::int64_t>{3}));
+  }
+  EXPECT_TRUE(why_incomplete(latest_checkpoint(folder.path()), 0, 1).empty());
 }
 
 TEST(CheckpointWriter, AsksForRoomFirst) {

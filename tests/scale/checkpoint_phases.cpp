@@ -17,7 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t columns = 4, norm_elements = 16;
-constexpr std::int64_t step = 7;
 
 void fill(std::vector<float>& values, int first) {
   std::iota(values.begin(), values.end(), static_cast<float>(first));
@@ -89,7 +88,8 @@ bool Share::has_own() const {
 
 bool Share::is_whole() const { return has_own() && counts_from(norm_, 1); }
 
-void save(comm::World& world, const std::string& folder, Share& share) {
+void save(comm::World& world, const std::string& folder, Share& share,
+          std::int64_t step) {
   io::CheckpointInfo info;
   info.program_version = "test";
   info.step = step;

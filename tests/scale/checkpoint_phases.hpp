@@ -43,7 +43,10 @@ class Share {
   std::vector<float> weight_, moment_, norm_;
 };
 
-void save(comm::World& world, const std::string& folder, Share& share);
+inline constexpr std::int64_t first_step = 7;
+// Removes the checkpoints of other steps.
+void save(comm::World& world, const std::string& folder, Share& share,
+          std::int64_t step = first_step);
 // Finds the newest checkpoint, compares all digests and fills the share.
 void resume(comm::World& world, const comm::Mesh& mesh, const std::string& folder,
             Share& share);

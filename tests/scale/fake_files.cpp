@@ -87,6 +87,54 @@ int statx(int folder, const char* path, int flags, unsigned mask,
   return real(folder, path, flags, mask, status);
 }
 
+int unlinkat(int folder, const char* path, int flags) noexcept {
+  static auto* const real = behind<int(int, const char*, int)>("unlinkat");
+  add(&ts::Counts::changes);
+  return real(folder, path, flags);
+}
+
+int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
+  static auto* const real = behind<int(int, const char*, int, const char*)>("renameat");
+  add(&ts::Counts::changes);
+  return real(from_folder, from, to_folder, to);
+}
+
+int mkdirat(int folder, const char* path, mode_t mode) noexcept {
+  static auto* const real = behind<int(int, const char*, mode_t)>("mkdirat");
+  add(&ts::Counts::changes);
+  return real(folder, path, mode);
+}
+
+int symlinkat(const char* target, int folder, const char* path) noexcept {
+  static auto* const real = behind<int(const char*, int, const char*)>("symlinkat");
+  add(&ts::Counts::changes);
+  return real(target, folder, path);
+}
+
+int unlink(const char* path) noexcept {
+  static auto* const real = behind<int(const char*)>("unlink");
+  add(&ts::Counts::changes);
+  return real(path);
+}
+
+int rename(const char* from, const char* to) noexcept {
+  static auto* const real = behind<int(const char*, const char*)>("rename");
+  add(&ts::Counts::changes);
+  return real(from, to);
+}
+
+int mkdir(const char* path, mode_t mode) noexcept {
+  static auto* const real = behind<int(const char*, mode_t)>("mkdir");
+  add(&ts::Counts::changes);
+  return real(path, mode);
+}
+
+int rmdir(const char* path) noexcept {
+  static auto* const real = behind<int(const char*)>("rmdir");
+  add(&ts::Counts::changes);
+  return real(path);
+}
+
 // The C library opens files and asks for attributes without the functions above.
 DIR* opendir(const char* path) {
   static auto* const real = behind<DIR*(const char*)>("opendir");

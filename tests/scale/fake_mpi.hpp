@@ -16,6 +16,7 @@ struct Counts {
   std::int64_t received = 0;  // messages
   std::int64_t opens = 0;     // files and folders opened
   std::int64_t stats = 0;     // files asked for size or kind
+  std::int64_t changes = 0;   // names made, changed and removed
   std::int64_t read = 0;      // bytes of files
   std::int64_t written = 0;   // bytes of files
   std::int64_t held = 0;      // bytes of the heap that it holds

@@ -20,6 +20,7 @@ Amounts amounts_of(const Counts& c) {
           number(c.peak),
           number(c.opens),
           number(c.stats),
+          number(c.changes),
           number(c.read),
           number(c.written)};
 }

@@ -27,11 +27,13 @@ enum Quantity : std::size_t {
   memory,
   opens,
   stats,
+  changes,
   read,
   written
 };
-inline constexpr std::array<const char*, 8> quantities = {
-    "messages", "peers", "bytes", "memory", "opens", "stats", "read", "written"};
+inline constexpr std::array<const char*, 9> quantities = {"messages", "peers", "bytes",
+                                                          "memory",   "opens", "stats",
+                                                          "changes",  "read",  "written"};
 using Amounts = std::array<double, quantities.size()>;
 
 // Of one phase: by number of ranks.

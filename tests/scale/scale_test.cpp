@@ -124,6 +124,14 @@ void measure_checkpoint(Simulation& run, Table& table, int ranks) {
   table["save"].linear = {{stats, 1}};
   const double index = index_bytes_in(folder);
   table["save"].index[ranks] = table["resume"].index[ranks] = index;
+  // The next one, for which the first goes: each rank removes a shard of it, after rank 0
+  // has looked whether its files are whole, as a run does once.
+  run.phase(table, "replace", [&](Rank& rank, int) {
+    save(*rank.world, folder, *rank.share, first_step + 1);
+  });
+  table["replace"].linear = {{stats, 2}};
+  table["replace"].index[ranks] = index;
+  EXPECT_EQ(io::steps_in(folder), (std::vector<std::int64_t>{first_step + 1}));
   // In each group by the ends of hashes, as in those of more than 16 ranks.
   run.phase(table, "replicas", [&](Rank& rank, int) {
     train::check_replicas(*rank.world, *rank.mesh, rank.share->boxes(), 1, 1);
