@@ -10,22 +10,33 @@
 
 namespace trireme::comm {
 
-HostTable::Run HostTable::run_of(std::string_view host) {
-  constexpr std::size_t most_digits = 9;
-  // The last digits of the first label: "node0012.cluster" stays whole, for its end is no
-  // number.
+namespace {
+
+// How many digits a name ends with, as far as a number has room for them.
+std::size_t digits_of(std::string_view name) {
+  constexpr std::size_t most = 9;
   std::size_t digits = 0;
-  while (digits < std::min(host.size(), most_digits) &&
-         host[host.size() - 1 - digits] >= '0' && host[host.size() - 1 - digits] <= '9')
+  while (digits < std::min(name.size(), most) && name[name.size() - 1 - digits] >= '0' &&
+         name[name.size() - 1 - digits] <= '9')
     ++digits;
-  const auto prefix = host.substr(0, host.size() - digits);
-  const auto number = host.substr(host.size() - digits);
-  return {std::string(prefix),
-          digits == 0 ? 0 : parse_number<std::int64_t>(std::string(number)).value_or(0),
-          static_cast<int>(digits),
-          0,
-          1,
-          1};
+  return digits;
+}
+
+}  // namespace
+
+// The number is what the name ends with ("node0012", "10.0.0.12"), else what its first
+// label does ("node0012.cluster").
+HostTable::Run HostTable::run_of(std::string_view host) {
+  std::string_view numbered = host;
+  if (digits_of(host) == 0) numbered = host.substr(0, host.find('.'));
+  const std::size_t digits = digits_of(numbered);
+  if (digits == 0) numbered = host;
+  const auto prefix = numbered.substr(0, numbered.size() - digits);
+  const auto number = numbered.substr(numbered.size() - digits);
+  return {.prefix = std::string(prefix),
+          .suffix = std::string(host.substr(numbered.size())),
+          .number = parse_number<std::int64_t>(std::string(number)).value_or(0),
+          .digits = static_cast<int>(digits)};
 }
 
 std::string HostTable::Run::host(int index) const {
@@ -33,12 +44,13 @@ std::string HostTable::Run::host(int index) const {
   std::string text = std::to_string(number + index);
   const auto width = static_cast<std::size_t>(digits);
   if (text.size() < width) text.insert(0, width - text.size(), '0');
-  return prefix + text;
+  return prefix + text + suffix;
 }
 
 bool HostTable::follows(const Run& run, const Run& next) {
   return run.digits > 0 && run.digits == next.digits && run.ranks == next.ranks &&
-         run.prefix == next.prefix && next.number == run.number + run.hosts;
+         run.prefix == next.prefix && run.suffix == next.suffix &&
+         next.number == run.number + run.hosts;
 }
 
 void HostTable::add(std::string_view host) {
@@ -102,8 +114,8 @@ int HostTable::hosts() const {
 std::string HostTable::text() const {
   std::string text;
   for (const Run& run : runs_)
-    text += format("{}\t{}\t{}\t{}\t{}\n", run.prefix, run.number, run.digits, run.hosts,
-                   run.ranks);
+    text += format("{}\t{}\t{}\t{}\t{}\t{}\n", run.prefix, run.suffix, run.number,
+                   run.digits, run.hosts, run.ranks);
   return text;
 }
 
@@ -116,6 +128,7 @@ HostTable HostTable::from_text(const std::string& text) {
     Run run;
     std::string number, digits, hosts, ranks;
     std::getline(fields, run.prefix, '\t');
+    std::getline(fields, run.suffix, '\t');
     std::getline(fields, number, '\t');
     std::getline(fields, digits, '\t');
     std::getline(fields, hosts, '\t');

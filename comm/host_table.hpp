@@ -28,10 +28,10 @@ class HostTable {
   static HostTable from_text(const std::string& text);
 
  private:
-  // Hosts prefix + (number + i) in `digits` digits, `ranks` ranks each; 0 digits: one
-  // host, whose name is the prefix.
+  // Hosts prefix + (number + i) in `digits` digits + suffix, `ranks` ranks each; 0
+  // digits: one host, whose name is the prefix.
   struct Run {
-    std::string prefix;
+    std::string prefix, suffix;  // "node", ".cluster"
     std::int64_t number = 0;
     int digits = 0;
     int first = 0, hosts = 1, ranks = 1;

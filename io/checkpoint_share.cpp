@@ -15,7 +15,8 @@ namespace trireme::io {
 namespace {
 
 // Small beside what MPI keeps for a peer, large beside what a message costs.
-constexpr std::size_t block_bytes = std::size_t{64} << 10;
+// Below the 64 KiB from which on some MPI libraries broadcast along a chain of all ranks.
+constexpr std::size_t block_bytes = std::size_t{60} << 10;
 
 const std::string what = "checkpoint: a part of the index";
 

@@ -150,6 +150,10 @@ void warn_of_placement(const comm::World& world, const config::ParallelSettings&
   const std::string text =
       launch::placement_warning(mesh.mesh, mesh.folding.shard, comm::hosts_of(world));
   if (!text.empty()) log::warn("{}", text);
+  if (mesh.sharding < optim::Sharding::weights) return;
+  if (const std::string ring = launch::long_ring_warning(mesh.folding.shard);
+      !ring.empty())
+    log::warn("{}", ring);
 }
 
 void warn_at_start(const comm::World& world, const config::RunConfig& config,

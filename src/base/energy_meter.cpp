@@ -16,6 +16,7 @@ F* find(void* library, const char* name) {
 }  // namespace
 
 EnergyMeter::EnergyMeter(const std::string& pci_bus_id) {
+  if (pci_bus_id.empty()) return;
   void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return;  // it stays open: the driver's own threads may use it
   auto* const start = find<int()>(library, "nvmlInit_v2");

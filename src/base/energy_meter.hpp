@@ -12,7 +12,8 @@ namespace trireme {
 // nvmlDeviceGetTotalEnergyConsumption, from Volta on.
 class EnergyMeter {
  public:
-  // pci_bus_id: as CudaDevice has it. Never throws: a meter without NVML reads nothing.
+  // pci_bus_id: as CudaDevice has it; empty: it reads nothing. Never throws: a meter
+  // without NVML reads nothing.
   explicit EnergyMeter(const std::string& pci_bus_id);
 
   // Joules since the driver was loaded; empty where there is no counter.

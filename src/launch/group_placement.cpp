@@ -91,4 +91,16 @@ std::string placement_warning(const comm::MeshShape& shape, int shard,
   return "";
 }
 
+std::string long_ring_warning(int shard) {
+  constexpr int long_ring = 512;
+  if (shard < long_ring) return "";
+  return format(
+      "weights are shared out over {} ranks: each gather and each reduction of a unit "
+      "goes "
+      "around a ring of as many, and waits for {} messages one after the other, whatever "
+      "the unit's size: parallel.sharding_strategy = \"HYBRID_SHARD\" with a smaller "
+      "parallel.shard_group sends shorter rounds, where memory allows it",
+      shard, shard - 1);
+}
+
 }  // namespace trireme::launch

@@ -19,4 +19,9 @@ namespace trireme::launch {
 std::string placement_warning(const comm::MeshShape& shape, int shard,
                               const comm::HostTable& hosts);
 
+// A sentence about shard groups of 512 and more ranks: their collectives go around a
+// ring, so that each waits for as many messages one after the other. Empty for smaller
+// ones.
+std::string long_ring_warning(int shard);
+
 }  // namespace trireme::launch

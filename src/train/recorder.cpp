@@ -68,7 +68,7 @@ Recorder::Recorder(comm::World& world, comm::Mesh& mesh, const config::RunConfig
       gpu_name_(gpu.name),
       pipeline_times_(mesh, engine::pipeline_shape(config)),
       meter_(mesh),
-      energy_(gpu.pci_bus_id),
+      energy_(world.rank() == 0 ? gpu.pci_bus_id : ""),  // its record is rank 0's
       live_microbatches_(schedule::live_microbatches(engine.schedule())) {
   if (world.rank() == 0) heartbeat_.emplace(config.metrics.heartbeat);
 }

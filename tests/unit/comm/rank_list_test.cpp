@@ -49,9 +49,25 @@ TEST(HostTable, HoldsNumberedHostsAsOneRun) {
   EXPECT_EQ(table.number_of(-1), -1);
 }
 
+TEST(HostTable, HoldsNumberedLabelsAsOneRun) {
+  HostTable table;
+  for (int host = 8; host < 120; ++host)
+    for (int rank = 0; rank < 4; ++rank)
+      table.add("node" + std::to_string(1000 + host).substr(1) + ".cluster.example");
+  EXPECT_LE(table.runs(), 2u);
+  const HostTable again = HostTable::from_text(table.text());
+  EXPECT_EQ(again.of(0), "node008.cluster.example");
+  EXPECT_EQ(again.of(447), "node119.cluster.example");
+  HostTable addresses;
+  for (int host = 7; host < 30; ++host) addresses.add("10.0.0." + std::to_string(host));
+  EXPECT_LE(addresses.runs(), 3u);  // of one digit, and of two
+  EXPECT_EQ(addresses.of(22), "10.0.0.29");
+}
+
 TEST(HostTable, HoldsAnyNames) {
-  const std::vector<std::string> names = {"a1", "a1", "a2", "a2", "a2", "b",   "a3",
-                                          "a3", "a4", "a9", "b",  "b",  "x08", "x09"};
+  const std::vector<std::string> names = {
+      "a1", "a1", "a2",  "a2",  "a2",   "b",    "a3",   "a3",    "a4",     "a9",
+      "b",  "b",  "x08", "x09", "x1.a", "x2.b", "x3.b", "login", "login.a"};
   HostTable table;
   for (const auto& name : names) table.add(name);
   const HostTable again = HostTable::from_text(table.text());

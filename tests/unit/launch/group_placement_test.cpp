@@ -30,6 +30,13 @@ TEST(GroupPlacement, RanksInBlocksAreWell) {
   EXPECT_EQ(placement_warning({.data = 8}, 8, hosts(1, 8)), "");
 }
 
+TEST(GroupPlacement, LongRingsAreNamed) {
+  EXPECT_EQ(long_ring_warning(511), "");
+  const std::string text = long_ring_warning(512);
+  EXPECT_TRUE(names(text, "waits for 511 messages")) << text;
+  EXPECT_TRUE(names(text, "HYBRID_SHARD")) << text;
+}
+
 TEST(GroupPlacement, RanksInTurnsAreNot) {
   const std::string text =
       placement_warning({.data = 2, .tensor = 4}, 1, hosts(4, 2, true));
