@@ -36,26 +36,6 @@ std::vector<Hdf5File::Piece> pieces(const Manifest& manifest, std::size_t tensor
   return all;
 }
 
-void write_whole(const Directory& folder, const Manifest& manifest) {
-  const CheckpointInfo& info = manifest.info;
-  Hdf5File file(folder, whole_name);
-  file.write_attribute("/", "format_version", info.format_version);
-  file.write_attribute("/", "program_version", info.program_version);
-  file.write_attribute("/", "step", info.step);
-  file.write_attribute("/", "tokens", info.tokens);
-  file.write_attribute("/", "mesh", mesh_text(info.mesh));
-  for (const auto& [name, word] : save_words)
-    if (!(info.*word).empty()) file.write_attribute("/", name, info.*word);
-  if (info.loss) file.write_attribute("/", "loss", *info.loss);
-  file.write_attribute("/", "deck", info.deck);
-  for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
-    const TensorEntry& tensor = manifest.tensors[i];
-    file.create_virtual("/" + tensor.path, tensor.dtype, tensor.shape,
-                        pieces(manifest, i));
-  }
-  file.close();
-}
-
 // Writes head and records one after the other: together they may be large.
 FileEntry write_index(const Directory& folder, const Manifest& manifest) {
   const std::string head = index_head(manifest);
@@ -100,6 +80,26 @@ std::int64_t read_again(const Directory& folder) try {
 
 }  // namespace
 
+void write_views(const Directory& folder, const Manifest& manifest) {
+  const CheckpointInfo& info = manifest.info;
+  Hdf5File file(folder, whole_name);
+  file.write_attribute("/", "format_version", info.format_version);
+  file.write_attribute("/", "program_version", info.program_version);
+  file.write_attribute("/", "step", info.step);
+  file.write_attribute("/", "tokens", info.tokens);
+  file.write_attribute("/", "mesh", mesh_text(info.mesh));
+  for (const auto& [name, word] : save_words)
+    if (!(info.*word).empty()) file.write_attribute("/", name, info.*word);
+  if (info.loss) file.write_attribute("/", "loss", *info.loss);
+  file.write_attribute("/", "deck", info.deck);
+  for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
+    const TensorEntry& tensor = manifest.tensors[i];
+    file.create_virtual("/" + tensor.path, tensor.dtype, tensor.shape,
+                        pieces(manifest, i));
+  }
+  file.close();
+}
+
 std::int64_t complete_checkpoint(const Directory& folder, const CheckpointInfo& info,
                                  std::vector<std::string> shards) {
   FileEntry index;
@@ -111,7 +111,7 @@ std::int64_t complete_checkpoint(const Directory& folder, const CheckpointInfo& 
     } catch (const Error& error) {
       fail(Status::internal, "{}", error.what());
     }
-    write_whole(folder, manifest);
+    write_views(folder, manifest);
     manifest.files.push_back(file_entry(folder.path(), whole_name));
     index = write_index(folder, manifest);
   }

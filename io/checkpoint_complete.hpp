@@ -18,4 +18,7 @@ namespace trireme::io {
 std::int64_t complete_checkpoint(const Directory& folder, const CheckpointInfo& info,
                                  std::vector<std::string> shards);
 
+// The part of it that writes checkpoint.h5, in which tensors are whole.
+void write_views(const Directory& folder, const Manifest& manifest);
+
 }  // namespace trireme::io

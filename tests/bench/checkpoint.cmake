@@ -9,3 +9,5 @@ add_executable(index_bench index_bench.cpp)
 target_include_directories(index_bench PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(index_bench PRIVATE trireme_io trireme_test_options)
 trireme_long_programs(index_bench)
+# Few ranks, and their views in the build folder, to see that it runs.
+trireme_add_test(index_bench COMMAND index_bench 16 .)

@@ -1,14 +1,17 @@
 // What rank 0 does with the indices of many shards: seconds, and memory.
 // SPDX-License-Identifier: Apache-2.0
 // The shards are those of a model of 70 billion parameters under FULL_SHARD.
-//   index_bench [RANKS]        10,000
+//   index_bench [RANKS [FOLDER]]        10,000; views of whole tensors go to the folder
 #include <sys/resource.h>
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "io/checkpoint_complete.hpp"
 #include "io/digest.hpp"
 #include "support/sharded_index.hpp"
 
@@ -25,7 +28,7 @@ double peak_bytes() {
   return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
-void run(int ranks) {
+void run(int ranks, const std::string& folder) {
   std::vector<std::string> shards;
   double sent = 0;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -57,12 +60,24 @@ void run(int ranks) {
   io::parse_index("read", bytes, read);
   io::require_whole("read", read);
   lap("read again before the rename");
+  if (folder.empty()) return;
+  io::write_views(Directory(folder), read);
+  lap("views of whole tensors");
+  std::size_t mappings = 0;  // of each tensor one for each file that holds boxes of it
+  for (std::size_t i = 0; i < read.tensors.size(); ++i) {
+    std::set<std::uint32_t> files;
+    for (std::size_t b = 0; b < read.boxes.count(i); ++b)
+      files.insert(read.boxes.get(i, b).file);
+    mappings += files.size();
+  }
+  const auto size = std::filesystem::file_size(folder + "/" + io::whole_name);
+  std::printf("  %zu mappings in %.0f MiB\n", mappings, mib(static_cast<double>(size)));
 }
 
 }  // namespace
 }  // namespace trireme
 
 int main(int argc, char** argv) {
-  trireme::run(argc > 1 ? std::stoi(argv[1]) : 10000);
+  trireme::run(argc > 1 ? std::stoi(argv[1]) : 10000, argc > 2 ? argv[2] : "");
   return 0;
 }
