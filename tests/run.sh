@@ -135,10 +135,20 @@ test_fuzz() {
   fi
 }
 
+# table_of_scale BUILD: what the simulated ranks cost each (docs/scale.md), which CTest has put
+# into its own log.
+table_of_scale() {
+  sed -n '/^phase .* 100,000$/,/^$/p' "$1/Testing/Temporary/LastTest.log" 2>/dev/null |
+    sed '/^\[/d; /^$/d'
+}
+
 # run_part NAME. The sanitizers watch the unit tests and the tests on two ranks.
 run_part() {
   case $1 in
-    main) build_and_test "main suite" tests all -LE '^(long|campaign)$' ;;
+    main)
+      build_and_test "main suite" tests all -LE '^(long|campaign)$'
+      table_of_scale build/tests
+      ;;
     long) build_and_test "long tests" tests "all long_tests" -L '^long$' ;;
     gpu) build_and_test "emulated GPU" ci gpu_tests -L '^gpu$' -LE '^long$' ;;
     nccl) build_and_test "emulated NCCL" ci gpu_tests -L '^gpu$' -L '^long$' ;;

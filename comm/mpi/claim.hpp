@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <utility>
 
 #include "comm/mpi/mpi.hpp"
 
@@ -32,12 +33,15 @@ class Claim {
   bool take(int rank) noexcept;
   // The same although another rank is named: that one may hang before it speaks.
   bool take_from_any(int rank) noexcept;
+  // True once for this rank: it has not told others yet which rank that is.
+  bool is_first_to_pass_on() noexcept { return !std::exchange(passed_on_, true); }
 
  private:
   bool speak(int rank, bool for_another) noexcept;
 
   MPI_Win window_ = MPI_WIN_NULL;
   int own_ = 0;
+  bool passed_on_ = false;
   int* word_ = &own_;  // twice the rank and 1, and 1 if it has spoken; 0: nobody
 };
 

@@ -66,7 +66,6 @@ struct WorldState {
   std::vector<int> indices;           // scratch of MPI_Testsome
   std::vector<MPI_Status> statuses;
   bool abandoned = false;  // an operation was left in flight: no orderly end is possible
-  bool passed_on = false;  // it has told others which rank reports a failure
   std::atomic<bool> waiting{false};  // in a collective: the watchdog's clock stands still
 
   std::unique_ptr<Claim> claim;

@@ -416,14 +416,47 @@ TEST(Scale, OpensOfDataAreThoseOfOneRank) {
     EXPECT_EQ(opened(phase, leader), 1) << phase;
     EXPECT_EQ(opened(phase, last), 0) << phase;
   }
-  EXPECT_LE(opened("reading", leader), 2);
+  EXPECT_LE(opened("reading", leader), files_of_step);
   EXPECT_EQ(opened("reading", last), 0);
 }
 
-// An index with a line of text for each box.
-TEST(Scale, AnIndexOfTextIsSeen) {
-  EXPECT_TRUE(is_small_index(12168, 64));
-  EXPECT_FALSE(is_small_index(64 * (80 + 2 * 300), 64));
+// Files that are opened for each sample: more opens than files.
+TEST(Scale, AnOpenForEachSampleIsSeen) {
+  const MemoryFolder place;
+  make_start_files(place.path());
+  Table table;
+  Simulation run(64);
+  run.phase(table, "reading",
+            [&](Rank&, int number) { read_data_anew(place.path(), number); });
+  EXPECT_GT(table["reading"].at.at(64)[leader][opens], files_of_step);
+}
+
+// A manifest with a line of text for each box, which all ranks get: it is no small index,
+// and grows in everybody's memory.
+TEST(Scale, AManifestOfBoxesIsSeen) {
+  Table table;
+  for (const int ranks : {64, 256}) {
+    Simulation run(ranks);
+    run.between([&](Rank& rank, int) { start(rank, ranks); });
+    double bytes = 0;
+    run.phase(table, "resume", [&](Rank& rank, int number) {
+      Share share(number, ranks);
+      std::string lines, all;
+      for (const io::TensorBox& box : share.boxes())
+        lines += format("tensor {}, shape {}, begin {}, digest {}\n", box.path,
+                        testing::PrintToString(box.whole),
+                        testing::PrintToString(box.begin), std::string(32, 'f'));
+      for (const std::string& text : rank.world->gather_text(lines)) all += text;
+      all = rank.world->broadcast(all);
+      if (number == 0) bytes = static_cast<double>(all.size());
+    });
+    EXPECT_FALSE(is_small_index(bytes, ranks)) << bytes;
+    run.between([](Rank& rank, int) { end(rank); });
+  }
+  const auto found = complaints(table);
+  EXPECT_TRUE(std::ranges::any_of(found, [](const std::string& text) {
+    return text.find("memory of leader grow") != std::string::npos;
+  }));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ namespace trireme::scale {
 namespace {
 
 constexpr std::int32_t tokens_of_file = 16, sequence = 4, vocabulary = 32;
+static_assert(samples_of_file == (tokens_of_file - 1) / sequence);
 
 io::SourceConfig config_of(const std::string& folder) {
   return {.kind = io::SourceKind::llmc,
@@ -78,8 +79,17 @@ std::unique_ptr<io::SampleSource> open_data(comm::World& world, const std::strin
 
 void read_data(const io::SampleSource& source, int rank) {
   std::vector<std::int32_t> tokens(sequence + 1);
-  source.sample(rank % source.samples(), tokens);
-  require(tokens[0] == 7, "token {} was read", tokens[0]);
+  for (int i = 0; i < samples_of_step; ++i) {
+    source.sample((rank + i) % source.samples(), tokens);
+    require(tokens[0] == 7, "token {} was read", tokens[0]);
+  }
+}
+
+void read_data_anew(const std::string& folder, int rank) {
+  for (int i = 0; i < samples_of_step; ++i) {
+    const int file = (rank + i) / samples_of_file % token_files;
+    std::ifstream(folder + "/" + format("tokens-{}.bin", 100 + file)).get();
+  }
 }
 
 }  // namespace trireme::scale

@@ -12,6 +12,9 @@ namespace trireme::scale {
 
 // Of the data: more than stay open, and as many whatever the number of ranks is.
 inline constexpr int token_files = 100;
+// Of a step and rank: those of a few files.
+inline constexpr int samples_of_step = 12, samples_of_file = 3;
+inline constexpr int files_of_step = samples_of_step / samples_of_file + 1;
 
 // Makes `token_files` files of llm.c in a folder, and a file that stands for the program.
 void make_start_files(const std::string& folder);
@@ -26,7 +29,9 @@ void report(comm::World& world);
 // Opens those files. reads: this rank is going to read of them.
 std::unique_ptr<io::SampleSource> open_data(comm::World& world, const std::string& folder,
                                             bool reads);
-// The samples of a step, a sample a rank.
+// The samples of a step: each file that holds some of them is opened once.
 void read_data(const io::SampleSource& source, int rank);
+// The same with an open for each sample.
+void read_data_anew(const std::string& folder, int rank);
 
 }  // namespace trireme::scale
