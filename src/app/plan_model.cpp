@@ -206,7 +206,7 @@ class ModelTable {
       add_training(type, given_.rank ? "LoRA" : "LoRA, rank 16",
                    {typed, given_.rank ? "" : "adapter.rank=16"});
       if (given_.rank) continue;
-      if (type != "fp8" && !on_.device.is_cuda())
+      if (type != "fp8")
         add_training(type, "QLoRA, nf4, rank 16",
                      {typed, "adapter.rank=16", "adapter.quantize=nf4"});
       std::string_view last;

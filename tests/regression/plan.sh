@@ -63,7 +63,6 @@ sed 's/^memory = .*/memory = 0.1/' "$work/here.toml" >"$work/small.toml"
 run 1 train $deck --check --ranks 2 --machine "$work/small.toml" model.hidden=512 model.heads=8 model.layers=8
 check "a deck that its ranks have no room for" expect 78 "the machine file of"
 # A plan is the same wherever it is made: by the file, not by what this program has.
-h100=$SOURCE/inputs/machines/h100-sxm.toml
 run 1 plan $deck --ranks 2 --machine "$h100"
 mv "$work/out" "$work/by_file"
 run 1 plan $deck --ranks 2 --machine "$h100" run.device=cuda
@@ -166,4 +165,7 @@ run 1 plan $deck --ranks 4 parallel.pipeline=4 parallel.schedule=interleaved par
   model.layers=30 batch.global=4 batch.micro=1
 check "stages without a block" out_has "0     embedding, 3, 7, 11, 15, 19, 23, 27 "
 check "rows that fit" test "$(awk 'length($0) > 100' "$work/out")" = ""
+# Fine-tuning of codes is planned for GPUs, too.
+run 1 plan "$work/model/config.json" --machine "$h100" --precision bf16
+check "QLoRA on a GPU" out_has "bf16  QLoRA, nf4, rank 16 .* yes"
 finish
