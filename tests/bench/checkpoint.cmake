@@ -10,4 +10,4 @@ target_include_directories(index_bench PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(index_bench PRIVATE trireme_io trireme_test_options)
 trireme_long_programs(index_bench)
 # Few ranks, and their views in the build folder, to see that it runs.
-trireme_add_test(index_bench COMMAND index_bench 16 .)
+trireme_add_test(index_bench LONG COMMAND index_bench 16 .)
