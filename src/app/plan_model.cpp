@@ -261,7 +261,8 @@ class ModelTable {
         for (const double bytes : {need.weights, need.gradients, need.optimizer,
                                    need.activations, need.other, need.total()})
           cells.push_back(bytes > 0 ? human_bytes(bytes) : "-");
-        if (machine_ != nullptr) cells.emplace_back(need.total() <= room ? "yes" : "no");
+        const double all = need.total() + static_cast<double>(plan::program_bytes(on_));
+        if (machine_ != nullptr) cells.emplace_back(all <= room ? "yes" : "no");
       } else {
         cells.resize(rows[0].size(), "-");
       }

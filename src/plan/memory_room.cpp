@@ -80,7 +80,8 @@ double device_bytes(const Plan& plan, const PlannedDevice& on) {
     bytes -= static_cast<double>(
         plan.memory[static_cast<std::size_t>(MemoryClass::offloaded)]);
   else
-    bytes += static_cast<double>(plan.copies_bytes + plan.program_bytes);
+    bytes += static_cast<double>(plan.copies_bytes);
+  bytes += static_cast<double>(plan.program_bytes);
   if (plan.nccl) bytes += static_cast<double>(plan.nccl->estimated_bytes());
   return bytes;
 }

@@ -61,7 +61,8 @@ struct Plan {
   std::optional<comm::NcclCount> nccl;  // of rank 0, beside the memory above
   // Of the node's memory, for the rank: copies of shards that outlive the program.
   std::int64_t copies_bytes = 0;
-  // On hosts: of libraries, MPI and what products pack; an estimate.
+  // Of libraries, MPI and what products pack; on a GPU of the driver's context: an
+  // estimate.
   std::int64_t program_bytes = 0;
   std::int64_t disk_bytes = 0;              // of the rank's file, offloaded to a disk
   std::int64_t disk_weight_bytes = 0;       // of these, weights
@@ -80,10 +81,13 @@ struct Plan {
 
 // Builds rank `rank` of the mesh on the meta device and runs steps of it there: nothing
 // is allocated, nothing is sent. Memory is what the engine and the transport hold in the
-// steady state, without the batches (MemoryClass::data). On a GPU without what NVIDIA's
-// libraries take for themselves: the driver's context, cuDNN's plans, NCCL's channels.
-// Throws Error(resources) where the machine file lacks a rate that the deck needs.
+// steady state, without the batches (MemoryClass::data). What NVIDIA's driver and
+// libraries take for themselves on a GPU is an estimate. Throws Error(resources) where
+// the machine file lacks a rate that the deck needs.
 Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& on = {});
+
+// What a rank takes for libraries and the program itself (Plan::program_bytes).
+std::int64_t program_bytes(const PlannedDevice& on);
 
 // The plan of the first rank of each pipeline stage.
 std::vector<Plan> plan_stages(const config::RunConfig& config,
