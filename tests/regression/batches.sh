@@ -154,6 +154,19 @@ if mount -t tmpfs -o size=12k tmpfs "$work/disk" 2>/dev/null; then
 else
   echo "no file system of its own: a full disk is not tried"
 fi
+# Three stages, one by one and in a batch.
+run 1 train tests/regression/tiny.toml run.directory="$work/deep" run.steps=1 model.layers=3 \
+  model.sequence=96 batch.global=2 optimizer.schedule.warmup=0 checkpoint.every=1
+deep() { run "$1" generate "$work/deep" --temperature 0 --tokens 25 "${@:2}"; }
+deep 1 --prompt "The license"
+mv "$work/out" "$work/one_stage"
+deep 3 --pipeline 3 --prompt "The license"
+check "one prompt on three stages" cmp "$work/out" "$work/one_stage"
+deep 1 --prompts "$work/prompts.jsonl" -o "$work/deep1.jsonl"
+deep 3 --pipeline 3 --prompts "$work/prompts.jsonl" -o "$work/deep3.jsonl"
+check "a batch on three stages" cmp <(texts "$work/deep1.jsonl") <(texts "$work/deep3.jsonl")
+check "has all texts" test "$(wc -l <"$work/deep3.jsonl")" = 7
+
 # The same command after more training: its texts would be others.
 run 1 train tests/regression/tiny.toml run.directory="$work/run" run.steps=2 \
   model.sequence=96 batch.global=2 optimizer.schedule.warmup=0 checkpoint.every=1
