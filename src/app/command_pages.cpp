@@ -91,7 +91,7 @@ a checkpoint or a Hugging Face folder; its generation_config.json says what opti
   -o FILE                 what comes of --prompts; a run that was stopped goes on
   --tokenizer F           tokenizer.json, its folder, SentencePiece's .model or a .tiktoken
   --tokens N              how many tokens to add (default 100)
-  --temperature X         0: always the likeliest token (default 0.8)
+  --temperature X         0: always the likeliest token (default 0.8; of a folder 0)
   --top-k N               only the N likeliest tokens; 0: all of them (default 50)
   --top-p X               only the likeliest tokens that together reach X (default 1)
   --min-p X               only tokens X times as likely as the likeliest (default 0)
@@ -132,7 +132,7 @@ answer, not the program; Ctrl-D does.
   --chat-template F       in place of the tokenizer's own
   --tokenizer F           tokenizer.json, its folder, SentencePiece's .model or a .tiktoken
   --tokens N              of an answer at most (default 100)
-  --temperature X         0: always the likeliest token (default 0.8)
+  --temperature X         0: always the likeliest token (default 0.8; of a folder 0)
   --top-k N               only the N likeliest tokens; 0: all of them (default 50)
   --top-p X               only the likeliest tokens that together reach X (default 1)
   --min-p X               only tokens X times as likely as the likeliest (default 0)

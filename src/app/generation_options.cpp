@@ -32,7 +32,8 @@ io::Json read_settings(const std::string& path, std::string& source) {
 
 class Settings {
  public:
-  explicit Settings(const std::string& path) : json_(read_settings(path, source_)) {
+  explicit Settings(const std::string& path)
+      : is_folder_(convert::is_model_folder(path)), json_(read_settings(path, source_)) {
     require(json_.is_object(), Status::bad_content, "{}: is no JSON object", source_);
   }
   double real(const char* key, double fallback, double least, double most) const {
@@ -70,8 +71,11 @@ class Settings {
     return list;
   }
   const std::string& source() const { return source_; }
-  // Whether it asks for the likeliest token each time.
-  bool greedy() const { return has("do_sample") && json_["do_sample"] == false; }
+  // Whether the likeliest token is taken each time: of a folder, unless it says
+  // otherwise.
+  bool greedy() const {
+    return has("do_sample") ? json_["do_sample"] == false : is_folder_;
+  }
   std::vector<std::int32_t> ids(const char* key, std::int64_t vocabulary) const {
     if (!has(key)) return {};
     const io::JsonField field = io::JsonField(json_, source_).at(key);
@@ -90,6 +94,7 @@ class Settings {
  private:
   bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
   std::string source_;
+  bool is_folder_;
   io::Json json_;
 };
 
@@ -114,7 +119,11 @@ GenerationDefaults generation_defaults(const Arguments& arguments,
     return arguments.real(option, settings.real(key, fallback, least, most), least, most);
   };
   sampler.temperature = real("--temperature", "temperature", 0.8, 0.0, any);
-  if (settings.greedy() && !arguments.has("--temperature")) sampler.temperature = 0;
+  constexpr std::array of_sampling = {"--temperature", "--top-k", "--top-p", "--min-p",
+                                      "--typical-p"};
+  const bool samples = std::ranges::any_of(
+      of_sampling, [&](const char* option) { return arguments.has(option); });
+  if (settings.greedy() && !samples) sampler.temperature = 0;
   sampler.top_k =
       arguments.integer("--top-k", settings.integer("top_k", 50, 1 << 30), 0, 1 << 30);
   sampler.top_p = real("--top-p", "top_p", 1.0, 0.0, 1.0);
