@@ -7,11 +7,13 @@
 #include <set>
 #include <vector>
 
+#include "comm/ring_links.hpp"
+
 namespace trireme::comm {
 namespace {
 
-// Links of a rank in a ring of n.
-int ring_links(int n) { return n == 1 ? 0 : n == 2 ? 2 : 4; }
+// Links of a rank in a ring of `size`.
+int links_of(int size) { return static_cast<int>(ring_links(0, size).size()); }
 
 }  // namespace
 
@@ -58,7 +60,7 @@ NcclCount count_nccl(const MeshShape& shape, const Folding& folding,
   cut(replicas / expert / expert_shard, expert * expert_shard);
   add(T * shard, [=](int i) { return i % shard * T + i / shard; });
   return {static_cast<int>(lists.size()),
-          ring_links(shape.pipeline) + ring_links(shape.context)};
+          links_of(shape.pipeline) + links_of(shape.context)};
 }
 
 }  // namespace trireme::comm

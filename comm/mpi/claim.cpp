@@ -66,7 +66,7 @@ namespace {
 // To this rank's children in the tree that begins at the rank that speaks, once.
 void pass_on(WorldState& state) {
   static int speaker = -1;  // outlives the sends, which nobody waits for
-  if (state.abandoned || !state.claim->is_first_to_pass_on()) return;
+  if (state.abandoned || !state.claim->start_passing_on()) return;
   speaker = state.claim->holder();
   const TreePlace place = tree_place(state.rank, speaker, state.size);
   for (int m = place.first_child; m > 0; m /= 2) {

@@ -34,7 +34,7 @@ class Claim {
   // The same although another rank is named: that one may hang before it speaks.
   bool take_from_any(int rank) noexcept;
   // True once for this rank: it has not told others yet which rank that is.
-  bool is_first_to_pass_on() noexcept { return !std::exchange(passed_on_, true); }
+  bool start_passing_on() noexcept { return !std::exchange(passed_on_, true); }
 
  private:
   bool speak(int rank, bool for_another) noexcept;

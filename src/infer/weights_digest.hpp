@@ -11,7 +11,8 @@ namespace trireme::infer {
 
 // XXH3-128 of the names of the model's tensors and of the beginnings (256 numbers, as
 // f32) of the first and the last row of each, as the source gives them, adapters
-// included. A step of training changes all of these. Throws as the source does.
+// included. Training changes these, and so does an adapter; sources that differ in other
+// numbers alone are taken for one. Throws as the source does.
 std::string weights_digest(const io::TensorSource& source,
                            const model::ModelConfig& model);
 

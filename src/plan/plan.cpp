@@ -239,11 +239,9 @@ std::string memory_text(const Plan& plan) {
                    human_bytes(static_cast<double>(plan.kernel_bytes)));
   text += "\n";
   if (plan.program_bytes > 0)
-    text += format("program   about {} more: {}\n",
-                   human_bytes(static_cast<double>(plan.program_bytes)),
-                   plan.program_bytes == program_on_gpus
-                       ? "the driver's context, libraries' kernels (an estimate)"
-                       : "libraries, MPI, what products pack");
+    text += format(
+        "program   about {} more, an estimate: libraries, contexts, what products pack\n",
+        human_bytes(static_cast<double>(plan.program_bytes)));
   if (plan.copies_bytes > 0)
     text += format("copies    {} of the node's memory for rank 0 (checkpoint.partner)\n",
                    human_bytes(static_cast<double>(plan.copies_bytes)));
