@@ -30,13 +30,14 @@ echo "$TRIREME_MOST_STARTS" >most-starts
 status=$(cat status)
 [ ! -e next ] || mv next status
 [ "$status" = wait ] || exit "$status"
-trap 'echo USR1 >>signals' USR1
-trap 'echo TERM >>signals' TERM
+# The loop has no "$(...)": bash 5.2 loses a signal that arrives while it reads one.
+count=0
+trap 'echo USR1 >>signals; count=$((count + 1))' USR1
+trap 'echo TERM >>signals; count=2' TERM
 : >signals
 echo $$ >pid
-for _ in $(seq 200); do
-  grep -q TERM signals && exit 75
-  [ "$(wc -l <signals)" = 2 ] && exit 75
+for ((i = 0; i < 200; ++i)); do
+  [ "$count" -lt 2 ] || exit 75
   sleep 0.05
 done
 exit 99
