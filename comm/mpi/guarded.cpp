@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "base/number.hpp"
+#include "base/out_of_memory.hpp"
 #include "comm/abort.hpp"
 #include "comm/async_errors.hpp"
 #include "comm/mpi/claim.hpp"
@@ -31,13 +32,16 @@ Failure describe(const std::exception_ptr& error) {
     std::rethrow_exception(error);
   } catch (const Agreed& e) {
     return {e.status(), e.what()};
+  } catch (const OutOfMemory& e) {
+    return {e.status(), e.what() + out_of_memory_advice()};
   } catch (const Error& e) {
     if (e.status() != Status::internal) return {e.status(), e.what()};
     return {e.status(),
             format("{} ({}:{})", e.what(), e.where().file_name(), e.where().line())};
   } catch (const std::bad_alloc&) {
     return {Status::resources,
-            "out of memory; use more ranks or a smaller model or batch"};
+            "out of memory; use more ranks or a smaller model or batch" +
+                out_of_memory_advice()};
   } catch (const std::exception& e) {
     return {Status::internal, e.what()};
   } catch (...) {

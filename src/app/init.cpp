@@ -49,7 +49,9 @@ Choice choose(const InitAnswers& answers, const InitMachine& on,
   machine.memory_bytes = rank_memory(on, answers.ranks);
   if (!on.measured && !machine.gpus) machine.ranks_per_node = answers.ranks;
   const plan::SearchSpace space(search_deck(answers, on, name));
-  const plan::MemoryRoom room{machine.memory_bytes, on.memory_from};
+  const plan::MemoryRoom room{machine.memory_bytes, on.memory_from,
+                              machine.gpus ? machine.host_memory_bytes : 0,
+                              on.memory_from};
   const plan::PlannedDevice device = planned_device(space.deck().read({}).run, &machine);
   const plan::SearchResult result =
       plan::search(space, device, room, {.top = 1, .most_plans = 16});

@@ -210,14 +210,16 @@ InitMachine look_at_machine(const Arguments& arguments) {
   on.machine.name = describe_node();
   on.node_ranks = gpus.empty() ? on.cores : std::ssize(gpus);
   on.machine.ranks_per_node = on.node_ranks;
+  const launch::MemoryLimit limit = launch::node_memory_limit();
+  const double share =
+      static_cast<double>(limit.bytes) / static_cast<double>(on.node_ranks);
   if (!gpus.empty()) {
     on.machine.memory_bytes = static_cast<double>(gpus.front().memory_bytes);
+    on.machine.host_memory_bytes = share;
     on.memory_from = gpus.front().name;
     return on;
   }
-  const launch::MemoryLimit limit = launch::node_memory_limit();
-  on.machine.memory_bytes =
-      static_cast<double>(limit.bytes) / static_cast<double>(on.node_ranks);
+  on.machine.memory_bytes = share;
   on.memory_from = limit.from;
   return on;
 }

@@ -3,30 +3,33 @@
 #include "app/memory_check.hpp"
 
 #include "app/deck_arguments.hpp"
+#include "base/counted.hpp"
+#include "base/memory.hpp"
 #include "launch/memory_limit.hpp"
 
 namespace trireme::app {
 
 plan::MemoryRoom room_here(const launch::ComputeDevice& on, int ranks_on_node) {
-  if (on.device.is_cuda()) {
-    if (on.gpu.emulated) return {};
-    return {static_cast<double>(on.gpu.memory_bytes), "its GPU's memory"};
-  }
   const launch::MemoryLimit limit = launch::node_memory_limit();
-  return {static_cast<double>(limit.bytes) / ranks_on_node,
-          format("{} of {}, for {} ranks", limit.from,
-                 human_bytes(static_cast<double>(limit.bytes)), ranks_on_node)};
+  const double share = static_cast<double>(limit.bytes) / ranks_on_node;
+  const std::string from = format("{} of {}, for {}", limit.from,
+                                  human_bytes(static_cast<double>(limit.bytes)),
+                                  counted(ranks_on_node, "rank"));
+  if (!on.device.is_cuda()) return {share, from, 0, ""};
+  if (on.gpu.emulated) return {};
+  return {static_cast<double>(on.gpu.memory_bytes), "its GPU's memory", share, from};
 }
 
 plan::MemoryRoom room_on(const plan::Machine& machine) {
-  return {machine.memory_bytes, format("the machine file of '{}'", machine.name)};
+  const std::string from = format("the machine file of '{}'", machine.name);
+  return {machine.memory_bytes, from, machine.gpus ? machine.host_memory_bytes : 0, from};
 }
 
-void require_room(const std::vector<std::string>& words, int ranks, int ranks_on_node,
-                  const config::RunConfig& config, std::span<const plan::Plan> plans,
-                  const plan::PlannedDevice& on, const plan::MemoryRoom& room) {
-  const auto change =
-      [&](const std::string& override) -> std::optional<config::RunConfig> {
+namespace {
+
+plan::Change change_of(const std::vector<std::string>& words, int ranks,
+                       int ranks_on_node) {
+  return [=](const std::string& override) -> std::optional<config::RunConfig> {
     std::vector<std::string> changed = words;
     changed.push_back(override);
     try {
@@ -35,8 +38,30 @@ void require_room(const std::vector<std::string>& words, int ranks, int ranks_on
       return std::nullopt;  // it breaks a rule
     }
   };
-  const std::string why = plan::why_no_room(config, plans, on, room, change);
+}
+
+}  // namespace
+
+void require_room(const std::vector<std::string>& words, int ranks, int ranks_on_node,
+                  const config::RunConfig& config, std::span<const plan::Plan> plans,
+                  const plan::PlannedDevice& on, const plan::MemoryRoom& room) {
+  const std::string why =
+      plan::why_no_room(config, plans, on, room, change_of(words, ranks, ranks_on_node));
   require(why.empty(), Status::resources, "{}", why);
+}
+
+std::string out_of_memory_text(const std::vector<std::string>& words, int ranks,
+                               int ranks_on_node, const config::RunConfig& config,
+                               const plan::PlannedDevice& on) {
+  std::int64_t held = plan::program_bytes(on);
+  for (int c = 0; c < memory_classes; ++c) {
+    const auto memory_class = static_cast<MemoryClass>(c);
+    if (on.device.is_cuda() && memory_class == MemoryClass::offloaded) continue;
+    held += memory_use(memory_class).peak_bytes;
+  }
+  return plan::why_out_of_memory(config, plan::plan_stages(config, on), on,
+                                 static_cast<double>(held),
+                                 change_of(words, ranks, ranks_on_node));
 }
 
 }  // namespace trireme::app

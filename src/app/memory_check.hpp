@@ -23,4 +23,10 @@ void require_room(const std::vector<std::string>& words, int ranks, int ranks_on
                   const config::RunConfig& config, std::span<const plan::Plan> plans,
                   const plan::PlannedDevice& on, const plan::MemoryRoom& room);
 
+// plan::why_out_of_memory(), of this process: advice for a run that cannot allocate all
+// that it was planned to need.
+std::string out_of_memory_text(const std::vector<std::string>& words, int ranks,
+                               int ranks_on_node, const config::RunConfig& config,
+                               const plan::PlannedDevice& on);
+
 }  // namespace trireme::app

@@ -73,22 +73,33 @@ plan::SearchDeck search_deck(const Arguments& arguments, const plan::Machine& ma
   return out;
 }
 
+// Says why the rules refuse all candidates, where they do.
+void require_candidates(const plan::SearchSpace& space,
+                        const plan::SearchResult& result) {
+  if (result.refused < result.candidates) return;
+  const plan::SearchDeck& deck = space.deck();
+  // The rules say why, of the plainest candidate or of the deck itself.
+  const std::vector<std::string> more = space.candidates().empty()
+                                            ? std::vector<std::string>()
+                                            : space.overrides(space.candidates().front());
+  config::make_run_config(deck.deck(more), deck.ranks, deck.ranks_on_node);
+  fail(Status::bad_content,
+       "no deck for {} ranks: fix fewer keys, or change batch.global (at least a "
+       "microbatch a data rank)",
+       deck.ranks);
+}
+
 // Why there is nothing to rank.
 [[noreturn]] void fail_without_result(const plan::SearchSpace& space,
                                       const plan::SearchResult& result,
                                       const plan::MemoryRoom& room) {
-  const plan::SearchDeck& deck = space.deck();
-  if (result.refused == result.candidates) {
-    // The rules say why, of the plainest candidate or of the deck itself.
-    const std::vector<std::string> more =
-        space.candidates().empty() ? std::vector<std::string>()
-                                   : space.overrides(space.candidates().front());
-    config::make_run_config(deck.deck(more), deck.ranks, deck.ranks_on_node);
-    fail(Status::bad_content,
-         "no deck for {} ranks: fix fewer keys, or change batch.global (at least a "
-         "microbatch a data rank)",
-         deck.ranks);
-  }
+  require_candidates(space, result);
+  require(
+      result.planned.empty() || room.host_bytes <= 0, Status::resources,
+      "none of {} decks fits: those that fit a rank's {} of {} need more of its node's "
+      "memory than {}: give it more ranks, or fix fewer keys",
+      result.candidates, human_bytes(room.bytes), room.from,
+      human_bytes(room.host_bytes));
   fail(Status::resources,
        "none of {} decks fits: the least that one needs is about {}, and a rank has {} "
        "({}): give it more ranks, fix fewer keys, or try --grid "

@@ -13,6 +13,7 @@
 #include "app/sweep_manifest.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "base/out_of_memory.hpp"
 #include "base/output.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
@@ -156,8 +157,9 @@ void warn_of_placement(const comm::World& world, const config::ParallelSettings&
     log::warn("{}", ring);
 }
 
-void warn_at_start(const comm::World& world, const config::RunConfig& config,
-                   const launch::ComputeDevice& on) {
+void report_start(comm::World& world, const config::RunConfig& config,
+                  const launch::ComputeDevice& on) {
+  launch::report_placement(world, on, kernels::threads());
   warn_of_placement(world, config.parallel);
   warn_of_any_order(world, config.run, on);
   ask_for_selftest(world, on);
@@ -195,6 +197,18 @@ train::PlannedRun plan_here(const comm::World& world, const Arguments& arguments
   log::line(wrapped(plan::describe(prediction, *machine), terminal::prose_columns(), 10));
   planned_run.step_seconds = prediction.step_seconds;
   return planned_run;
+}
+
+// What an allocation that fails after all is told.
+void advise_on(const Arguments& arguments, int ranks, int on_node,
+               const config::RunConfig& config,
+               const std::optional<plan::Machine>& machine,
+               const launch::ComputeDevice& on) {
+  advise_on_memory([=, words = deck_words(arguments)] {
+    return out_of_memory_text(
+        words, ranks, on_node, config,
+        {on.device, on.transport, machine ? &*machine : nullptr, on.gpu_bytes});
+  });
 }
 
 constexpr std::pair<std::string_view, log::Level> levels[] = {
@@ -290,13 +304,13 @@ int train(comm::World& world, const Arguments& given) {
                        run.name, run.directory, counted(world.size(), "rank"),
                        counted(kernels::threads(), "thread"), on.describe()),
                 terminal::prose_columns(), 10));
-  launch::report_placement(world, on, kernels::threads());
-  warn_at_start(world, deck.config, on);
+  report_start(world, deck.config, on);
   train::PlannedRun planned;
   world.agree([&] {
     if (world.rank() == 0)
       planned = plan_here(world, arguments, deck, machine, on, on_node);
   });
+  advise_on(arguments, world.size(), on_node, deck.config, machine, on);
   RunRecord record(world, run);
   std::int64_t before = 0;
   const int status = static_cast<int>(recorded(record, [&] {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/device_memory.hpp"
+#include "base/out_of_memory.hpp"
 
 namespace trireme {
 namespace {
@@ -93,11 +94,13 @@ Buffer::Buffer(Device device, DType dtype, const Shape& shape, MemoryClass use,
     data = pinned             ? allocate_pinned_memory(bytes)
            : device.is_cuda() ? allocate_device_memory(device, bytes)
                               : map_pages(bytes);
-    require(data != nullptr, Status::resources,
-            "{} of {} for '{}' ({}) cannot be allocated; use more ranks or a smaller "
-            "batch.micro or model",
-            human_bytes(static_cast<double>(bytes)),
-            device.is_cuda() ? "the GPU's memory" : "memory", label, name_of(use));
+    if (data == nullptr)
+      throw OutOfMemory(format(
+          "{} of {} for '{}' ({}) cannot be allocated; use more ranks or a smaller "
+          "batch.micro or model",
+          human_bytes(static_cast<double>(bytes)),
+          device.is_cuda() && !pinned ? "the GPU's memory" : "memory", label,
+          name_of(use)));
     enter(use, static_cast<std::int64_t>(bytes));
   }
   view_ = TensorView(data, dtype, shape, device);

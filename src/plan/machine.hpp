@@ -17,7 +17,8 @@ struct Machine {
   std::string source;  // measured, or data sheet
   bool gpus = false;   // a rank computes on a GPU
   std::int64_t ranks_per_node = 1;
-  double memory_bytes = 0;  // of a rank
+  double memory_bytes = 0;       // of a rank
+  double host_memory_bytes = 0;  // beside its GPU, of the node's; 0: not known
 
   struct Products {  // FLOP/s of large products, by the operands' type
     double fp64 = 0, fp32 = 0, bf16 = 0, fp16 = 0, fp8 = 0;

@@ -3,9 +3,11 @@
 #include "plan/memory_room.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/format.hpp"
 #include "base/text_table.hpp"
+#include "engine/run_outlook.hpp"
 #include "plan/prediction.hpp"
 
 namespace trireme::plan {
@@ -13,51 +15,100 @@ namespace {
 
 std::string text_of(double bytes) { return human_bytes(bytes); }
 
+using Bytes = double (*)(const Plan&, const PlannedDevice&);
+
 // The stage that holds most.
-std::size_t largest_stage(std::span<const Plan> plans, const PlannedDevice& on) {
+std::size_t largest_stage(std::span<const Plan> plans, const PlannedDevice& on,
+                          Bytes bytes) {
   std::size_t largest = 0;
   for (std::size_t s = 1; s < plans.size(); ++s)
-    if (device_bytes(plans[s], on) > device_bytes(plans[largest], on)) largest = s;
+    if (bytes(plans[s], on) > bytes(plans[largest], on)) largest = s;
   return largest;
 }
 
-std::string table_by_class(std::span<const Plan> plans, const PlannedDevice& on,
-                           std::size_t largest) {
-  std::vector<TextRow> rows = {{"memory of a rank"}};
-  for (std::size_t s = 0; s < plans.size(); ++s)
-    rows[0].push_back(format("stage {}{}", s, s == largest ? " (most)" : ""));
-  for (int c = 0; c < memory_classes; ++c) {
-    const auto memory_class = static_cast<MemoryClass>(c);
-    if (on.device.is_cuda() && memory_class == MemoryClass::offloaded) continue;
-    TextRow row = {std::string(name_of(memory_class))};
+// The table's rows are named amounts of each stage; those that are nothing everywhere are
+// left out.
+class StageTable {
+ public:
+  StageTable(std::span<const Plan> plans, std::string title, std::size_t largest)
+      : plans_(plans) {
+    rows_.push_back({std::move(title)});
+    for (std::size_t s = 0; s < plans.size(); ++s)
+      rows_[0].push_back(format("stage {}{}", s, s == largest ? " (most)" : ""));
+  }
+
+  template <class Amount>
+  void add(std::string name, const Amount& amount) {
+    TextRow row = {std::move(name)};
     double sum = 0;
-    for (const Plan& plan : plans) {
-      const auto bytes = static_cast<double>(plan.memory[static_cast<std::size_t>(c)]);
+    for (const Plan& plan : plans_) {
+      const auto bytes = static_cast<double>(amount(plan));
       row.push_back(text_of(bytes));
       sum += bytes;
     }
-    if (sum > 0) rows.push_back(row);
+    if (sum > 0) rows_.push_back(std::move(row));
   }
-  TextRow program = {"program"};
-  for (const Plan& plan : plans)
-    program.push_back(text_of(static_cast<double>(plan.program_bytes)));
-  if (plans[largest].program_bytes > 0) rows.push_back(program);
-  TextRow copies = {"copies of shards"};
-  for (const Plan& plan : plans)
-    copies.push_back(text_of(static_cast<double>(plan.copies_bytes)));
-  if (!on.device.is_cuda() && plans[largest].copies_bytes > 0) rows.push_back(copies);
-  TextRow total = {"in all"};
-  for (const Plan& plan : plans) total.push_back(text_of(device_bytes(plan, on)));
-  rows.push_back(total);
-  return text_table(rows, 1, 2);
+
+  // Of each pipeline stage, how many microbatches' activations its rank holds at once.
+  void add_live_microbatches(const config::RunConfig& config) {
+    TextRow row = {"microbatches held"};
+    for (const engine::PipelineRank& rank : engine::pipeline_outlook(config))
+      row.push_back(std::to_string(rank.live_microbatches));
+    rows_.push_back(std::move(row));
+  }
+
+  std::string text() const { return text_table(rows_, 1, 2); }
+
+ private:
+  std::span<const Plan> plans_;
+  std::vector<TextRow> rows_;
+};
+
+std::string device_table(const config::RunConfig& config, std::span<const Plan> plans,
+                         const PlannedDevice& on) {
+  StageTable table(plans, "memory of a rank", largest_stage(plans, on, device_bytes));
+  for (int c = 0; c < memory_classes; ++c) {
+    const auto memory_class = static_cast<MemoryClass>(c);
+    if (on.device.is_cuda() && memory_class == MemoryClass::offloaded) continue;
+    table.add(std::string(name_of(memory_class)),
+              [c](const Plan& plan) { return plan.memory[static_cast<std::size_t>(c)]; });
+  }
+  table.add("program", [](const Plan& plan) { return plan.program_bytes; });
+  if (on.device.is_cuda())
+    table.add("NCCL", [](const Plan& plan) {
+      return plan.nccl ? plan.nccl->estimated_bytes() : 0;
+    });
+  else
+    table.add("copies of shards", [](const Plan& plan) { return plan.copies_bytes; });
+  table.add("in all", [&](const Plan& plan) { return device_bytes(plan, on); });
+  if (plans.size() > 1) table.add_live_microbatches(config);
+  return table.text();
+}
+
+std::string host_table(std::span<const Plan> plans, const PlannedDevice& on) {
+  StageTable table(plans, "the node's memory", largest_stage(plans, on, host_bytes));
+  table.add("offloaded", [](const Plan& plan) {
+    return plan.memory[static_cast<std::size_t>(MemoryClass::offloaded)];
+  });
+  table.add("copies of shards", [](const Plan& plan) { return plan.copies_bytes; });
+  table.add("in all", [&](const Plan& plan) { return host_bytes(plan, on); });
+  return table.text();
 }
 
 // A change that was planned.
 struct Tried {
   std::string override;
-  double bytes = 0;
+  MemoryNeed need;
   double step_seconds = 0;
 };
+
+// What is too much of a need, in bytes.
+double excess(const MemoryNeed& need, const MemoryRoom& room) {
+  const auto beyond = [](double bytes, double limit) {
+    return limit > 0 ? std::max(bytes - limit, 0.0) : 0.0;
+  };
+  return beyond(need.device, room.bytes) + beyond(need.host, room.host_bytes);
+}
 
 std::string time_of(const Tried& tried, double step_seconds) {
   const double longer = 100 * (tried.step_seconds / step_seconds - 1);
@@ -65,12 +116,70 @@ std::string time_of(const Tried& tried, double step_seconds) {
                 longer < 0 ? "less" : "more");
 }
 
-std::string line_of(const Tried& tried, double bytes, double step_seconds, double room) {
-  return format("  {}: {} a rank, {} less{}; {}\n", tried.override, text_of(tried.bytes),
-                text_of(bytes - tried.bytes),
-                tried.bytes <= room ? ", which fits" : ", which is not enough",
-                time_of(tried, step_seconds));
-}
+// Changes of one key, planned and timed.
+class Changes {
+ public:
+  Changes(const config::RunConfig& config, std::span<const Plan> plans,
+          const PlannedDevice& on, const MemoryRoom& room, std::string beyond,
+          const Change& change)
+      : on_(on),
+        room_(room),
+        beyond_(std::move(beyond)),
+        need_(memory_need(plans, on)),
+        nominal_(nominal_machine(on.device.is_cuda())) {
+    for (const std::string& name : memory_changes(config)) {
+      const std::optional<config::RunConfig> deck = change(name);
+      if (!deck) continue;
+      Tried tried = try_out(*deck, name);
+      if (excess(tried.need, room_) < excess(need_, room_))
+        all_.push_back(std::move(tried));
+    }
+    std::stable_sort(all_.begin(), all_.end(), [&](const Tried& a, const Tried& b) {
+      const double a_excess = excess(a.need, room_), b_excess = excess(b.need, room_);
+      if (a_excess > 0 || b_excess > 0) return a_excess < b_excess;
+      return a.step_seconds < b.step_seconds;
+    });
+    if (!all_.empty()) seconds_ = try_out(config, "").step_seconds;
+  }
+
+  std::string text() const {
+    if (all_.empty()) return "no change of one key takes less: give it more ranks";
+    std::string text = "changes of one key, by what a step then takes:\n";
+    for (std::size_t i = 0; i < std::min<std::size_t>(all_.size(), 2); ++i)
+      text += line_of(all_[i]);
+    if (!all_.front().need.fits(room_)) text += "give it more ranks, or change several\n";
+    text.pop_back();
+    return text;
+  }
+
+ private:
+  Tried try_out(const config::RunConfig& deck, const std::string& name) const {
+    PlannedDevice timed = on_;
+    if (timed.machine == nullptr) timed.machine = &nominal_;
+    const std::vector<Plan> changed = plan_stages(deck, timed);
+    return {name, memory_need(changed, on_),
+            predict(deck, changed, *timed.machine).step_seconds};
+  }
+
+  std::string line_of(const Tried& tried) const {
+    const bool of_host = room_.bytes <= 0 || need_.device <= room_.bytes;
+    const auto of = [&](const MemoryNeed& need) {
+      return of_host ? need.host : need.device;
+    };
+    return format("  {}: {} a rank, {} less{}; {}\n", tried.override,
+                  text_of(of(tried.need)), text_of(of(need_) - of(tried.need)),
+                  tried.need.fits(room_) ? ", which fits" : beyond_,
+                  time_of(tried, seconds_));
+  }
+
+  const PlannedDevice& on_;
+  const MemoryRoom& room_;
+  std::string beyond_;  // said of a change that takes more than the room
+  MemoryNeed need_;
+  Machine nominal_;
+  std::vector<Tried> all_;
+  double seconds_ = 0;  // of a step of the deck as it is
+};
 
 }  // namespace
 
@@ -86,6 +195,22 @@ double device_bytes(const Plan& plan, const PlannedDevice& on) {
   return bytes;
 }
 
+double host_bytes(const Plan& plan, const PlannedDevice& on) {
+  if (!on.device.is_cuda()) return 0;
+  return static_cast<double>(
+             plan.memory[static_cast<std::size_t>(MemoryClass::offloaded)]) +
+         static_cast<double>(plan.copies_bytes);
+}
+
+MemoryNeed memory_need(std::span<const Plan> plans, const PlannedDevice& on) {
+  MemoryNeed need;
+  for (const Plan& plan : plans) {
+    need.device = std::max(need.device, device_bytes(plan, on));
+    need.host = std::max(need.host, host_bytes(plan, on));
+  }
+  return need;
+}
+
 std::vector<std::string> memory_changes(const config::RunConfig& config) {
   const auto& mesh = config.parallel.mesh;
   std::vector<std::string> changes = {"recompute.policy=selective",
@@ -99,53 +224,44 @@ std::vector<std::string> memory_changes(const config::RunConfig& config) {
     changes.push_back(format("parallel.tensor={}", mesh.tensor * 2));
     changes.push_back(format("parallel.pipeline={}", mesh.pipeline * 2));
   }
-  if (!config.parallel.offload_activations)
-    changes.emplace_back("parallel.offload_activations=true");
-  changes.emplace_back("parallel.offload=optimizer");
-  changes.emplace_back("parallel.offload=weights");
+  changes.push_back(format("parallel.offload_activations={}",
+                           config.parallel.offload_activations ? "false" : "true"));
+  for (const char* place : {"optimizer", "weights", "none"})
+    changes.push_back(format("parallel.offload={}", place));
+  if (config.checkpoint.async) changes.emplace_back("checkpoint.async=false");
+  if (config.checkpoint.partner > 0) changes.emplace_back("checkpoint.partner=0");
   return changes;
 }
 
 std::string why_no_room(const config::RunConfig& config, std::span<const Plan> plans,
                         const PlannedDevice& on, const MemoryRoom& room,
                         const Change& change) {
-  const std::size_t largest = largest_stage(plans, on);
-  const double bytes = device_bytes(plans[largest], on);
-  if (room.bytes <= 0 || bytes <= room.bytes) return {};
-  const Machine nominal = nominal_machine(on.device.is_cuda());
-  PlannedDevice timed = on;
-  if (timed.machine == nullptr) timed.machine = &nominal;
-  const auto try_out = [&](const config::RunConfig& deck, const std::string& name) {
-    const std::vector<Plan> changed = plan_stages(deck, timed);
-    return Tried{name, device_bytes(changed[largest_stage(changed, on)], on),
-                 predict(deck, changed, *timed.machine).step_seconds};
-  };
-  std::vector<Tried> all;
-  for (const std::string& name : memory_changes(config)) {
-    const std::optional<config::RunConfig> deck = change(name);
-    if (!deck) continue;
-    Tried tried = try_out(*deck, name);
-    if (tried.bytes < bytes) all.push_back(std::move(tried));
-  }
-  std::stable_sort(all.begin(), all.end(), [&](const Tried& a, const Tried& b) {
-    const bool a_fits = a.bytes <= room.bytes, b_fits = b.bytes <= room.bytes;
-    if (a_fits != b_fits) return a_fits;
-    if (!a_fits) return a.bytes < b.bytes;
-    return a.step_seconds < b.step_seconds;
-  });
-  std::string text = format(
-      "the deck does not fit: a rank needs {}, and has {} ({}); {} too much. All of it "
-      "is held from before the first step to the end:\n{}",
-      text_of(bytes), text_of(room.bytes), room.from, text_of(bytes - room.bytes),
-      table_by_class(plans, on, largest));
-  if (all.empty()) return text + "no change of one key takes less: give it more ranks";
-  const double seconds = try_out(config, "").step_seconds;
-  text += "changes of one key, by what a step then takes:\n";
-  for (std::size_t i = 0; i < std::min<std::size_t>(all.size(), 2); ++i)
-    text += line_of(all[i], bytes, seconds, room.bytes);
-  if (all.front().bytes > room.bytes) text += "give it more ranks, or change several\n";
-  text.pop_back();
-  return text;
+  const MemoryNeed need = memory_need(plans, on);
+  if (need.fits(room)) return {};
+  std::string text = "the deck does not fit: ";
+  if (room.bytes > 0 && need.device > room.bytes)
+    text += format(
+        "a rank needs {}, and has {} ({}); {} too much. All of it is held from before "
+        "the first step to the end:\n{}",
+        text_of(need.device), text_of(room.bytes), room.from,
+        text_of(need.device - room.bytes), device_table(config, plans, on));
+  if (room.host_bytes > 0 && need.host > room.host_bytes)
+    text += format(
+        "a rank needs {} of its node's memory, and has {} ({}); {} too much. All of it "
+        "is "
+        "held from before the first step to the end:\n{}",
+        text_of(need.host), text_of(room.host_bytes), room.host_from,
+        text_of(need.host - room.host_bytes), host_table(plans, on));
+  return text + Changes(config, plans, on, room, ", which is not enough", change).text();
+}
+
+std::string why_out_of_memory(const config::RunConfig& config,
+                              std::span<const Plan> plans, const PlannedDevice& on,
+                              double held, const Change& change) {
+  const MemoryNeed need = memory_need(plans, on);
+  return format("a rank is planned to need {}, and had {} of it before this failed:\n{}",
+                text_of(need.device), text_of(held), device_table(config, plans, on)) +
+         Changes(config, plans, on, {held, "what it had"}, "", change).text();
 }
 
 }  // namespace trireme::plan

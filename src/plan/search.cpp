@@ -49,7 +49,9 @@ class Searcher {
   }
 
  private:
-  bool fits(double bytes) const { return room_.bytes <= 0 || bytes <= room_.bytes; }
+  bool fits(double bytes, double host_bytes = 0) const {
+    return MemoryNeed{bytes, host_bytes}.fits(room_);
+  }
 
   void screen_all() {
     const std::vector<Candidate>& all = space_.candidates();
@@ -93,7 +95,7 @@ class Searcher {
     }
     result_.planned.push_back(std::move(*planned));
     const PlannedCandidate& made = result_.planned.back();
-    if (fits(made.bytes))
+    if (fits(made.bytes, made.host_bytes))
       queue_.push({made.seconds(), candidate.offload, made.bytes, Known::planned,
                    result_.planned.size() - 1});
     return true;
@@ -104,11 +106,10 @@ class Searcher {
     const auto config = space_.deck().make(space_.overrides(candidate));
     if (!config) return std::nullopt;
     const std::vector<Plan> plans = plan_stages(*config, on_);
-    PlannedCandidate out{candidate, 0, estimate.bytes, estimate.seconds,
-                         predict(*config, plans, *on_.machine)};
-    for (const Plan& plan : plans)
-      out.bytes = std::max(out.bytes, device_bytes(plan, on_));
-    return out;
+    const MemoryNeed need = memory_need(plans, on_);
+    return PlannedCandidate{candidate,        need.device,
+                            need.host,        estimate.bytes,
+                            estimate.seconds, predict(*config, plans, *on_.machine)};
   }
 
   // Those that are final, then other plans that fit, by time.
@@ -121,7 +122,9 @@ class Searcher {
     }
     std::vector<PlannedCandidate> rest;
     for (std::size_t i = 0; i < result_.planned.size(); ++i)
-      if (!taken[i] && fits(result_.planned[i].bytes)) rest.push_back(result_.planned[i]);
+      if (const PlannedCandidate& one = result_.planned[i];
+          !taken[i] && fits(one.bytes, one.host_bytes))
+        rest.push_back(one);
     std::stable_sort(rest.begin(), rest.end(),
                      [](const PlannedCandidate& a, const PlannedCandidate& b) {
                        return std::pair(a.seconds(), a.bytes) <

@@ -26,6 +26,7 @@ struct SearchLimits {
 struct PlannedCandidate {
   Candidate candidate;
   double bytes = 0;           // of the rank that holds most
+  double host_bytes = 0;      // the same beside GPUs, in the node's memory
   double screened_bytes = 0;  // as the screen had it
   double screened_seconds = 0;
   Prediction prediction;

@@ -68,6 +68,9 @@ std::string sentence(const Neighbour& neighbour, const PlannedCandidate& winner,
   if (room.bytes > 0 && plan.bytes > room.bytes)
     text += format("does not fit: {} of {}; ", human_bytes(plan.bytes),
                    human_bytes(room.bytes));
+  else if (room.host_bytes > 0 && plan.host_bytes > room.host_bytes)
+    text += format("does not fit: {} of {} of the node's memory; ",
+                   human_bytes(plan.host_bytes), human_bytes(room.host_bytes));
   const double longer = plan.seconds() / winner.seconds() - 1;
   if (std::abs(longer) < 5e-4)
     text += "as fast";

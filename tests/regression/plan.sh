@@ -157,6 +157,17 @@ export SLURM_MEM_PER_NODE=10000
 run 2 train $deck --check
 check "enough memory" ended_well
 unset SLURM_MEM_PER_NODE
+# The plan fits, but the system gives less: the same table, and what takes less.
+(
+  ulimit -v 1500000
+  run 1 train $deck run.directory="$work/run" model.hidden=2048 model.feed_forward=4096
+  check "no memory after all" expect 78 "cannot be allocated"
+  check "its plan" out_has "a rank is planned to need .* GiB, and had .* of it before this failed:"
+  check "its classes" out_has "^  optimizer  *[0-9.]* .iB$"
+  check "what takes less" grep -qE '^  [a-z]+\.[a-z_]+=[A-Za-z0-9_]+: .* a rank, .* less' "$work/out"
+  [ $failed = 0 ]
+) || failed=$((failed + 1))
+rm -rf "$work/run"
 sed 's/^memory .*/memory = 0.1/' $h100 >"$work/small.toml"
 run 1 plan $deck --machine "$work/small.toml" model.hidden=1024 model.feed_forward=4096
 check "a machine file's memory" expect 78 "the machine file of"

@@ -104,6 +104,47 @@ TEST(MemoryRoom, AGpuHasNoRoomForWhatIsOffloadedToTheHostAndNeedsNone) {
   PlannedDevice gpu;
   gpu.device = Device::cuda(0);
   EXPECT_EQ(device_bytes(plan, gpu), 100);
+  EXPECT_EQ(host_bytes(plan, gpu), 1000);
+  EXPECT_EQ(host_bytes(plan, {}), 0);
+}
+
+// Beside GPUs the node has to hold what is offloaded.
+TEST(MemoryRoom, JudgesTheNodesMemoryBesideGpus) {
+  PlannedDevice gpu;
+  gpu.device = Device::cuda(0);
+  const config::RunConfig offloading = deck({"parallel.offload=optimizer"});
+  const std::vector<Plan> plans = plan_stages(offloading, gpu);
+  const MemoryNeed need = memory_need(plans, gpu);
+  ASSERT_GT(need.host, 0);
+  const auto change = [](const std::string& override) {
+    return override == "parallel.offload=none" ? std::optional(deck({override}))
+                                               : std::nullopt;
+  };
+  EXPECT_EQ(why_no_room(offloading, plans, gpu,
+                        {2 * need.device, "a GPU", need.host, "a node"}, change),
+            "");
+  const std::string why =
+      why_no_room(offloading, plans, gpu,
+                  {2 * need.device, "a GPU", need.host - 1, "a node"}, change);
+  for (const std::string& word :
+       {std::string("of its node's memory, and has"), std::string("(a node)"),
+        std::string("offloaded"), std::string("parallel.offload=none: 0 B a rank"),
+        human_bytes(need.host) + " less", std::string("which fits")})
+    EXPECT_NE(why.find(word), std::string::npos) << word << "\n" << why;
+  // What fits the node but no longer the GPU is no way out.
+  const std::string neither = why_no_room(
+      offloading, plans, gpu, {need.device, "a GPU", need.host - 1, "a node"}, change);
+  EXPECT_EQ(neither.find("which fits"), std::string::npos) << neither;
+}
+
+TEST(MemoryRoom, TellsWhatTakesLessThanARankHadWhenItFailed) {
+  const std::vector<Plan> plans = plan_stages(deck());
+  const std::string why = why_out_of_memory(deck(), plans, {}, scant_room(), changed);
+  for (const std::string& word :
+       {"is planned to need " + human_bytes(needed()), "had " + human_bytes(scant_room()),
+        std::string("activations"), std::string("stage 0 (most)"),
+        std::string("which fits")})
+    EXPECT_NE(why.find(word), std::string::npos) << word << "\n" << why;
 }
 
 }  // namespace

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# What `train --check` says of 20 good and 20 bad decks is what their runs do.
+# SPDX-License-Identifier: Apache-2.0
+. "$(dirname "$0")/lib.sh"
+cd "$SOURCE" || exit 1
+deck=$SOURCE/tests/regression/tiny.toml
+export OMP_NUM_THREADS=1
+moe="model.architecture=mixtral model.moe.experts=4 model.moe.top_k=2"
+
+# Ranks, and what the tiny deck is changed by.
+good=(
+  "1"
+  "1 model.architecture=gpt2 model.kv_heads=4 precision.compute=fp32"
+  "1 model.architecture=gemma2 precision.compute=bf16"
+  "1 model.architecture=qwen3 precision.compute=fp16"
+  "1 precision.compute=fp8 precision.recipe=te_current"
+  "1 recompute.policy=full batch.micro=4"
+  "1 optimizer.name=muon"
+  "1 optimizer.name=sgd optimizer.weight_decay=0"
+  "1 adapter.rank=4"
+  "2 adapter.rank=4 precision.compute=bf16 parallel.sharding_strategy=FULL_SHARD"
+  "2 parallel.sharding_strategy=ZERO1 parallel.offload=optimizer"
+  "2 parallel.sharding_strategy=FULL_SHARD precision.compute=bf16"
+  "2 parallel.tensor=2 parallel.sequence=true"
+  "2 parallel.context=2 precision.compute=fp32"
+  "2 parallel.pipeline=2 parallel.schedule=zb_h1"
+  "2 batch.global=3"
+  "3 parallel.sharding_strategy=HYBRID_SHARD parallel.shard_group=3 checkpoint.async=true checkpoint.every=1"
+  "4 parallel.tensor=2 parallel.pipeline=2 parallel.schedule=1f1b"
+  "4 $moe parallel.expert=2"
+  "4 parallel.offload_activations=true recompute.policy=full checkpoint.every=1 checkpoint.keep=1"
+)
+
+# The status with which a deck ends, ranks, words of the message, and what changes the deck.
+bad=(
+  "65|1|model.heads|model.heads=5"
+  "64|1|model.hidden|model.hiden=64"
+  "64|1|between 0 and|optimizer.learning_rate=-1"
+  "64|1|did you mean|precision.compute=fp7"
+  "78|2|batch.global|batch.global=1"
+  "65|2|parallel.expert|parallel.expert=2"
+  "65|4|parallel.tensor|parallel.tensor=3 batch.micro=3"
+  "78|2|parallel.tensor|parallel.tensor=4"
+  "65|2|parallel.schedule|parallel.pipeline=2 parallel.schedule=dualpipe_v batch.micro=12"
+  "65|1|recompute.pieces|recompute.policy=selective"
+  "66|1|nothing-here|data.paths=[\"nothing-here.txt\"]"
+  "66|1|nothing-here|checkpoint.resume=nothing-here"
+  "66|1|nothing-here|model.from=nothing-here"
+  "65|1|model.sequence|model.sequence=1000000"
+  "65|1|adapter.targets|adapter.rank=4 adapter.targets=[\"no_such_module\"]"
+  "65|1|batch.micro|batch.micro=24"
+  "65|2|parallel.context|parallel.context=2 parallel.context_method=ulysses model.kv_heads=1 model.heads=1"
+  "78|2|does not fit|model.hidden=2048 model.feed_forward=8192 model.layers=8 memory"
+  "78|1|does not fit|model.sequence=512 batch.micro=12 model.hidden=512 memory"
+  "78|2|does not fit|parallel.tensor=2 model.hidden=1024 model.layers=8 memory"
+)
+
+# both RANKS WORDS...: checks a deck and runs it, with 100 MiB for the job where "memory" is
+# among the words. Sets checked, ran, and, of their errors, said and says.
+both() {
+  local ranks=$1 words=() word
+  shift
+  unset SLURM_MEM_PER_NODE
+  for word in "$@"; do
+    if [ "$word" = memory ]; then export SLURM_MEM_PER_NODE=100; else words+=("$word"); fi
+  done
+  words+=("run.steps=4" "run.directory=$work/run")
+  rm -rf "$work/run"
+  run "$ranks" train "$deck" --check "${words[@]}"
+  checked=$status good_words=$(grep -c 'the deck is good' "$work/out")
+  said=$(grep 'trireme: error:' "$work/out")
+  run "$ranks" train "$deck" "${words[@]}"
+  ran=$status says=$(grep "trireme: error:" "$work/out" | sed "s,error: rank 0:,error:,")
+}
+
+for line in "${good[@]}"; do
+  # shellcheck disable=SC2086  # words
+  both $line
+  check "good: $line" test "$checked.$good_words" = 0.1
+  check "good: $line: it runs" test "$ran" = 0
+done
+check "20 good decks" test ${#good[@]} = 20
+
+for line in "${bad[@]}"; do
+  IFS='|' read -r wanted ranks text change <<<"$line"
+  # shellcheck disable=SC2086  # words
+  both "$ranks" $change
+  check "bad: $change: the status" test "$checked.$ran" = "$wanted.$wanted"
+  check "bad: $change" expect "$wanted" "$text"
+  check "bad: $change: in the same words" test "$said" = "$says"
+  check "bad: $change: no step was taken" test ! -e "$work/run/metrics.jsonl"
+done
+check "20 bad decks" test ${#bad[@]} = 20
+finish
