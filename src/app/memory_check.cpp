@@ -56,7 +56,7 @@ std::string out_of_memory_text(const std::vector<std::string>& words, int ranks,
   std::int64_t held = plan::program_bytes(on);
   for (int c = 0; c < memory_classes; ++c) {
     const auto memory_class = static_cast<MemoryClass>(c);
-    if (on.device.is_cuda() && memory_class == MemoryClass::offloaded) continue;
+    if (on.device.is_cuda() && plan::is_in_node(memory_class)) continue;
     held += memory_use(memory_class).peak_bytes;
   }
   return plan::why_out_of_memory(config, plan::plan_stages(config, on), on,

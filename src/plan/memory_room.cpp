@@ -15,6 +15,11 @@ namespace {
 
 std::string text_of(double bytes) { return human_bytes(bytes); }
 
+std::int64_t in_node(const Plan& plan) {
+  return plan.memory[static_cast<std::size_t>(MemoryClass::data)] +
+         plan.memory[static_cast<std::size_t>(MemoryClass::offloaded)];
+}
+
 using Bytes = double (*)(const Plan&, const PlannedDevice&);
 
 // The stage that holds most.
@@ -69,7 +74,7 @@ std::string device_table(const config::RunConfig& config, std::span<const Plan> 
   StageTable table(plans, "memory of a rank", largest_stage(plans, on, device_bytes));
   for (int c = 0; c < memory_classes; ++c) {
     const auto memory_class = static_cast<MemoryClass>(c);
-    if (on.device.is_cuda() && memory_class == MemoryClass::offloaded) continue;
+    if (on.device.is_cuda() && is_in_node(memory_class)) continue;
     table.add(std::string(name_of(memory_class)),
               [c](const Plan& plan) { return plan.memory[static_cast<std::size_t>(c)]; });
   }
@@ -87,9 +92,9 @@ std::string device_table(const config::RunConfig& config, std::span<const Plan> 
 
 std::string host_table(std::span<const Plan> plans, const PlannedDevice& on) {
   StageTable table(plans, "the node's memory", largest_stage(plans, on, host_bytes));
-  table.add("offloaded", [](const Plan& plan) {
-    return plan.memory[static_cast<std::size_t>(MemoryClass::offloaded)];
-  });
+  for (const MemoryClass c : {MemoryClass::data, MemoryClass::offloaded})
+    table.add(std::string(name_of(c)),
+              [c](const Plan& plan) { return plan.memory[static_cast<std::size_t>(c)]; });
   table.add("copies of shards", [](const Plan& plan) { return plan.copies_bytes; });
   table.add("in all", [&](const Plan& plan) { return host_bytes(plan, on); });
   return table.text();
@@ -183,11 +188,14 @@ class Changes {
 
 }  // namespace
 
+bool is_in_node(MemoryClass c) {
+  return c == MemoryClass::data || c == MemoryClass::offloaded;
+}
+
 double device_bytes(const Plan& plan, const PlannedDevice& on) {
   auto bytes = static_cast<double>(plan.total_memory());
   if (on.device.is_cuda())
-    bytes -= static_cast<double>(
-        plan.memory[static_cast<std::size_t>(MemoryClass::offloaded)]);
+    bytes -= static_cast<double>(in_node(plan));
   else
     bytes += static_cast<double>(plan.copies_bytes);
   bytes += static_cast<double>(plan.program_bytes);
@@ -197,9 +205,7 @@ double device_bytes(const Plan& plan, const PlannedDevice& on) {
 
 double host_bytes(const Plan& plan, const PlannedDevice& on) {
   if (!on.device.is_cuda()) return 0;
-  return static_cast<double>(
-             plan.memory[static_cast<std::size_t>(MemoryClass::offloaded)]) +
-         static_cast<double>(plan.copies_bytes);
+  return static_cast<double>(in_node(plan) + plan.copies_bytes);
 }
 
 MemoryNeed memory_need(std::span<const Plan> plans, const PlannedDevice& on) {

@@ -21,12 +21,15 @@ struct MemoryRoom {
   std::string host_from{};
 };
 
-// What a rank holds where it computes: on a GPU without what is offloaded to the host,
+// Whether a rank with a GPU keeps such memory in its node's.
+bool is_in_node(MemoryClass c);
+
+// What a rank holds where it computes: on a GPU without batches and what is offloaded,
 // and with what NCCL is estimated to take.
 double device_bytes(const Plan& plan, const PlannedDevice& on);
 
-// What a rank with a GPU holds in the node's memory: what is offloaded, snapshots and
-// copies of shards. 0 on CPUs, where these are among device_bytes().
+// What a rank with a GPU holds in the node's memory: batches, what is offloaded,
+// snapshots and copies of shards. 0 on CPUs, where these are among device_bytes().
 double host_bytes(const Plan& plan, const PlannedDevice& on);
 
 // The most that a rank of any stage holds in either place.

@@ -7,6 +7,7 @@
 
 #include "base/counted.hpp"
 #include "base/text_table.hpp"
+#include "engine/batch_memory.hpp"
 #include "engine/checkpoint_boxes.hpp"
 #include "engine/documents.hpp"
 #include "engine/engine.hpp"
@@ -102,6 +103,9 @@ void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
   plan.kernel_bytes = engine.kernel_bytes();
   set(MemoryClass::workspace,
       engine.workspace_bytes() + static_cast<std::size_t>(plan.kernel_bytes));
+  set(MemoryClass::data,
+      static_cast<std::size_t>(engine::batch_bytes(
+          config, static_cast<std::int64_t>(engine.positions().size()))));
   set(MemoryClass::offloaded, offloaded);
 }
 

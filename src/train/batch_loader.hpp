@@ -13,6 +13,7 @@
 
 #include "base/memory.hpp"
 #include "config/batch_ramp.hpp"
+#include "engine/batch_memory.hpp"
 #include "engine/documents.hpp"
 #include "engine/sample_route.hpp"
 #include "engine/step.hpp"
@@ -73,7 +74,7 @@ class BatchLoader {
   double seconds_waited() const { return seconds_waited_; }
 
  private:
-  static constexpr std::int64_t ring_size = 3;
+  static constexpr std::int64_t ring_size = engine::batches_in_memory;
 
   bool reads() const { return config_.route == nullptr || config_.route->reads(); }
   engine::Batch& take();

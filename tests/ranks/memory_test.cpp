@@ -37,9 +37,16 @@ Bytes measure(const config::RunConfig& config) {
   return held;
 }
 
+// Of the engine: the batches are the trainer's.
+plan::Plan plan_of(const config::RunConfig& config) {
+  plan::Plan plan = plan::make_plan(config, world().rank());
+  plan.memory[static_cast<std::size_t>(MemoryClass::data)] = 0;
+  return plan;
+}
+
 void expect_as_planned(const config::RunConfig& config) {
   const Bytes held = measure(config);
-  const plan::Plan plan = plan::make_plan(config, world().rank());
+  const plan::Plan plan = plan_of(config);
   for (int c = 0; c < memory_classes; ++c) {
     EXPECT_EQ(held[static_cast<std::size_t>(c)], plan.memory[static_cast<std::size_t>(c)])
         << name_of(static_cast<MemoryClass>(c));
@@ -134,17 +141,16 @@ TEST(Memory, LedgerIsAsPlannedWithCodes) {
         const auto numbers = equality_config(model, "bf16", words);
         words.push_back(std::string("adapter.quantize=") + kind);
         auto config = equality_config(model, "bf16", words);
-        const plan::Plan searched = plan::make_plan(config, world().rank());
+        const plan::Plan searched = plan_of(config);
         config.adapter.codes = coded_base(config.adapter.quantize, DType::bf16);
         const Bytes held = measure(config);
-        const plan::Plan plan = plan::make_plan(config, world().rank());
+        const plan::Plan plan = plan_of(config);
         for (int c = 0; c < memory_classes; ++c) {
           const auto at = static_cast<std::size_t>(c);
           EXPECT_EQ(held[at], plan.memory[at]) << name_of(static_cast<MemoryClass>(c));
         }
         EXPECT_EQ(searched.memory, plan.memory) << "without a source of codes";
-        EXPECT_LT(plan.total_memory(),
-                  plan::make_plan(numbers, world().rank()).total_memory());
+        EXPECT_LT(plan.total_memory(), plan_of(numbers).total_memory());
       }
     }
   }
@@ -184,7 +190,7 @@ TEST(Memory, LedgerIsAsPlannedWithStateOnADiskOrInPart) {
           const auto config = equality_config("groups", compute, words);
           const Bytes held = measure(config);
           away[where] = away_of(config);
-          const plan::Plan& plan = plans[where] = plan::make_plan(config, world().rank());
+          const plan::Plan& plan = plans[where] = plan_of(config);
           for (int c = 0; c < memory_classes; ++c)
             EXPECT_EQ(held[static_cast<std::size_t>(c)],
                       plan.memory[static_cast<std::size_t>(c)])
@@ -222,7 +228,7 @@ TEST(Memory, LedgerIsAsPlannedWithWeightsOnADisk) {
                             base + folder.words("disk_weights") +
                                 Words{std::string("parallel.offload_fraction=") + share});
         const Bytes held = measure(config);
-        const plan::Plan plan = plan::make_plan(config, world().rank());
+        const plan::Plan plan = plan_of(config);
         for (int c = 0; c < memory_classes; ++c)
           EXPECT_EQ(held[static_cast<std::size_t>(c)],
                     plan.memory[static_cast<std::size_t>(c)])

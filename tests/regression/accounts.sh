@@ -23,7 +23,7 @@ same_traffic() {
 block() { awk -v word="$1" '/^[^ ]/ { on = $1 == word } on' "$work/out" | tr -s '\n ' '  '; }
 # Bytes by class, without those that a plan does not know; of the table the first column.
 memory() {
-  grep -oE '(weights|gradients|optimizer|activations|communication|offloaded) [0-9.]+ [KM]?i?B' |
+  grep -oE '(weights|gradients|optimizer|activations|communication|data|offloaded) [0-9.]+ [KM]?i?B' |
     grep -v ' 0 B'
 }
 same_memory() {
@@ -52,6 +52,8 @@ offload parallel.sharding_strategy=FULL_SHARD parallel.offload=weights
 activations parallel.offload_activations=true recompute.policy=full batch.micro=1
 tensor parallel.tensor=2 parallel.sequence=true
 context parallel.context=2 parallel.sharding_strategy=FULL_SHARD
+validation batch.micro=3 metrics.validate_every=3 data.validation_paths=["README.md"] metrics.sample_every=3 metrics.sample_prompts=["To"]
+packed parallel.context=2 data.packing=concatenate data.end_token=10
 pipeline parallel.pipeline=2 parallel.tensor=2
 CASES
 
