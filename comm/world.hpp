@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,16 +15,21 @@ namespace trireme::comm {
 
 struct WorldState;  // owned by the back end
 
+// How a process begins: in a job of ranks, or by itself without MPI.
+enum class Start : std::uint8_t { ranks, alone };
+
 // MPI from initialisation to finalisation: the first object of main, the last to go.
 // Before that it starts the thread that takes signals (comm/stop_signals.hpp), and
 // installs the handlers of fatal ones. Where too few files may be open at a time for MPI
-// to start, the process ends with Status::resources.
+// to start, the process ends with Status::resources. A process that starts alone is a
+// world of one rank, and never calls MPI: it runs where MPI does not, as on login nodes;
+// it makes no groups.
 class World {
  public:
   // Throws Error(transport) when MPI does not start. When a batch system started N single
   // processes instead of one job of N (SLURM_NTASKS or OMPI_COMM_WORLD_SIZE differ from
   // MPI's size), guarded() refuses to work, with Status::resources.
-  World(int argc, char** argv);
+  World(int argc, char** argv, Start start = Start::ranks);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -63,6 +69,9 @@ class World {
   WorldState& state() const { return *state_; }
 
  private:
+  void start_alone();
+  void start_mpi(int argc, char** argv);
+
   int rank_ = 0, size_ = 1, ranks_on_node_ = 1, rank_on_node_ = 0;
   std::string host_;
   std::unique_ptr<WorldState> state_;

@@ -7,7 +7,8 @@
 int main(int argc, char** argv) {
   trireme::output::keep_descriptors();
   if (const auto status = trireme::app::run_without_ranks(argc, argv)) return *status;
-  trireme::comm::World world(argc, argv);  // MPI: first in, last out
+  // MPI: first in, last out
+  trireme::comm::World world(argc, argv, trireme::app::start_of(argc, argv));
   return trireme::comm::guarded(world,
                                 [&] { return trireme::app::run(world, argc, argv); });
 }

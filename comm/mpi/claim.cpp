@@ -127,7 +127,8 @@ bool may_report(WorldState& state) {
 
 bool may_report_now() noexcept {
   WorldState* state = current_state();
-  return state == nullptr || (state->claim->take_from_any(state->rank) && claim_report());
+  return state == nullptr || state->alone() ||
+         (state->claim->take_from_any(state->rank) && claim_report());
 }
 
 }  // namespace trireme::comm

@@ -72,6 +72,8 @@ struct WorldState {
   std::unique_ptr<FatalSignals> fatal_signals;
   std::string refusal;  // why this world is not the job that was meant; empty: it is
 
+  // Without MPI: Start::alone.
+  bool alone() const { return world.get() == MPI_COMM_NULL; }
   // Moves everything in flight.
   void progress();
   // Waits for a collective of the world that is one request.

@@ -126,10 +126,27 @@ std::string own_host() {
 
 WorldState* current_state() { return state_of_process; }
 
-World::World(int argc, char** argv) {
-  start_without_daemon();
+World::World(int argc, char** argv, Start start) {
   start_taking_signals();
   check_open_files();
+  host_ = own_host();
+  if (start == Start::alone)
+    start_alone();
+  else
+    start_mpi(argc, argv);
+  state_of_process = state_.get();
+  log::set_rank(rank_);
+  state_->fatal_signals = std::make_unique<FatalSignals>(rank_);
+}
+
+void World::start_alone() {
+  state_ = std::make_unique<WorldState>();
+  state_->ranks = RankList::line(0, 1);
+  state_->hosts.add(host_);
+}
+
+void World::start_mpi(int argc, char** argv) {
+  start_without_daemon();
   StartWatch watch;
   int provided = 0;
   check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided),
@@ -141,7 +158,6 @@ World::World(int argc, char** argv) {
     state_ = make_state();
     rank_ = state_->rank;
     size_ = state_->size;
-    host_ = own_host();
     HostTable hosts;
     for (const std::string& name : gather_text(host_)) hosts.add(name);
     state_->hosts = HostTable::from_text(broadcast(hosts.text()));
@@ -167,9 +183,6 @@ World::World(int argc, char** argv) {
   // A rank that is bound to one core has it for itself.
   const int cores = cores_of_process();
   state_->spin = cores == 1 || cores >= ranks_on_node_;
-  state_of_process = state_.get();
-  log::set_rank(rank_);
-  state_->fatal_signals = std::make_unique<FatalSignals>(rank_);
 }
 
 World::~World() {
@@ -178,11 +191,13 @@ World::~World() {
   only_note_signals();
   state_->fatal_signals.reset();
   state_of_process = nullptr;
+  const bool alone = state_->alone();
   state_.reset();
-  MPI_Finalize();
+  if (!alone) MPI_Finalize();
 }
 
 void World::barrier() {
+  if (state_->alone()) return;
   MPI_Request request;
   check_mpi(MPI_Ibarrier(state_->world.get(), &request), "MPI_Ibarrier");
   state_->wait(request, "barrier");
@@ -197,6 +212,7 @@ void World::set_nccl_sharing(bool share) { state_->nccl_sharing = share; }
 
 std::string World::broadcast(const std::string& text, int root) {
   require(root >= 0 && root < size_, "broadcast from rank {} of {}", root, size_);
+  if (state_->alone()) return text;
   std::uint64_t bytes = text.size();
   MPI_Request request;
   check_mpi(MPI_Ibcast(&bytes, 1, MPI_UINT64_T, root, state_->world.get(), &request),
@@ -221,6 +237,7 @@ std::vector<double> World::gather(double value, int root) {
 }
 
 double World::max(double value) {
+  if (state_->alone()) return value;
   double result = value;
   MPI_Request request;
   check_mpi(MPI_Iallreduce(&value, &result, 1, MPI_DOUBLE, MPI_MAX, state_->world.get(),
@@ -232,6 +249,7 @@ double World::max(double value) {
 
 // In rank order, as all sums.
 double World::sum(double value) {
+  if (state_->alone()) return value;
   const std::vector<double> values = gather(value);
   double total = std::accumulate(values.begin(), values.end(), 0.0);
   MPI_Request request;

@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "base/output.hpp"
+#include "comm/job_processes.hpp"
 #include "comm/stop_signals.hpp"
 #include "io/deck.hpp"
 
@@ -117,6 +118,22 @@ std::vector<std::string> words_of(int argc, char** argv) {
   return words;
 }
 
+// Whether a command runs a model, on any number of ranks; others read and write files.
+bool computes(const std::vector<std::string>& words) {
+  const auto has = [&](std::string_view option) {
+    return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+      return word.substr(0, word.find('=')) == option;
+    });
+  };
+  const Command* const command = find_command(words.front());
+  if (command == nullptr) return false;
+  if (command->run == train) return !has("--check");
+  if (command->run == plan) return has("--measure");
+  for (const auto& run : {generate, chat, evaluate, bench, selftest})
+    if (command->run == run) return true;
+  return false;
+}
+
 }  // namespace
 
 std::string nearest_command(const std::string& name) {
@@ -156,6 +173,11 @@ std::optional<int> run_without_ranks(int argc, char** argv) {
     return static_cast<int>(error.status());
   }
   return 0;
+}
+
+comm::Start start_of(int argc, char** argv) {
+  return comm::is_launched() || computes(words_of(argc, argv)) ? comm::Start::ranks
+                                                               : comm::Start::alone;
 }
 
 int run(comm::World& world, int argc, char** argv) {

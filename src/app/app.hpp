@@ -19,6 +19,10 @@ int run(comm::World& world, int argc, char** argv);
 // that does not exist, which run() refuses.
 std::optional<int> run_without_ranks(int argc, char** argv);
 
+// Commands that one process carries out start without MPI where no launcher started them:
+// login nodes may not let it start.
+comm::Start start_of(int argc, char** argv);
+
 // One function a command, each in a file of its own.
 int train(comm::World& world, const Arguments& arguments);
 int plan(comm::World& world, const Arguments& arguments);

@@ -76,4 +76,23 @@ run 1 generate "$work/whole" --prompt abc --tokens 8
 check "generate prints the same" diff "$work/out" "$work/generated"
 check "no files of generated code" test -z "$(compgen -G 'dnnl_dump*')"
 rm -f dnnl_dump*
+
+# Where MPI cannot start, as on login nodes, what one process does still works.
+without_mpi() { OMPI_MCA_pml=no-such-one run 1 "$@"; }
+without_mpi train $deck run.directory="$work/none"
+check "MPI cannot start" test "$status" != 0
+without_mpi train $deck --check
+check "train --check without MPI" grep -q 'the deck is good' "$work/out"
+without_mpi plan $deck --machine inputs/machines/h100-sxm.toml --ranks 2
+check "plan without MPI" grep -q '^step ' "$work/out"
+cp "$work/out" "$work/planned"
+run 1 plan $deck --machine inputs/machines/h100-sxm.toml --ranks 2
+check "the same plan" cmp "$work/out" "$work/planned"
+without_mpi plan no-such-deck.toml
+check "an error without MPI" expect 66 "no-such-deck.toml"
+without_mpi inspect "$work/whole"
+check "inspect without MPI" test "$status" = 0
+without_mpi init --yes -o "$work/first.toml"
+check "init without MPI" test -s "$work/first.toml"
+
 finish
