@@ -26,6 +26,7 @@ trireme_need(nlohmann_json nlohmann_json::nlohmann_json)
 trireme_need(tomlplusplus tomlplusplus::tomlplusplus)
 trireme_need(PCRE2 PCRE2::8BIT)  # patterns of tokenizers
 trireme_need(Zstd zstd::zstd)
+find_package(Editline)  # keys of `trireme chat` on a terminal
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 add_library(xxhash::xxhash INTERFACE IMPORTED)  # used as a header: XXH_INLINE_ALL
 target_include_directories(xxhash::xxhash INTERFACE ${XXHASH_INCLUDE_DIR})

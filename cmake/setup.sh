@@ -23,12 +23,12 @@ packages=(
   libtrilinos-kokkos-dev libtrilinos-kokkos-13.2 trilinos-dev
   libdnnl-dev libopenblas-openmp-dev
   libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev
-  libpcre2-dev zlib1g-dev libzstd-dev
+  libpcre2-dev zlib1g-dev libzstd-dev libedit-dev
 )
 run_packages=(  # of these the libraries, and what starts ranks
   openmpi-bin openssh-client libhdf5-openmpi-103-1 libtrilinos-kokkos-13.2
   libdnnl2 libopenblas0-openmp libtomlplusplus3
-  libpcre2-8-0 zlib1g libzstd1
+  libpcre2-8-0 zlib1g libzstd1 libedit2
 )
 if [ "$preset" = --packages ]; then
   case ${1:-} in

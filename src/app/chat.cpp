@@ -1,10 +1,7 @@
 // `trireme chat MODEL`: a conversation in the terminal.
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <optional>
 
@@ -12,6 +9,7 @@
 #include "app/deck_arguments.hpp"
 #include "app/generate_batch.hpp"
 #include "app/generation_options.hpp"
+#include "app/line_editor.hpp"
 #include "app/model_text.hpp"
 #include "app/placement_options.hpp"
 #include "base/directory.hpp"
@@ -60,7 +58,9 @@ constexpr std::string_view help_lines =
     "/load FILE    goes on from a conversation that was saved\n"
     "/help         these lines\n"
     "/quit         ends the program, as Ctrl-D does\n"
-    "A line that ends in a backslash goes on in the next one. Ctrl-C ends an answer.\n";
+    "A line that ends in a backslash goes on in the next one. Ctrl-C ends an answer, or "
+    "empties\n"
+    "the line. Up and down bring earlier lines back.\n";
 
 data::ChatTemplate::Json message(const char* role, const std::string& content) {
   return {{"role", role}, {"content", content}};
@@ -117,21 +117,20 @@ std::string read_text(const std::string& path) {
 // Lines of rank 0's standard input, given to all ranks.
 class Lines {
  public:
-  explicit Lines(comm::World& world)
-      : world_(world), terminal_(::isatty(0) == 1 && world.rank() == 0) {}
+  explicit Lines(comm::World& world) : world_(world) {
+    if (world.rank() == 0) editor_.emplace();
+  }
   // The next line, or lines joined by backslashes; nothing at the end.
   std::optional<std::string> next() {
-    std::string all, line;
+    std::string all;
     bool any = false;
-    if (world_.rank() == 0) {
-      if (terminal_) output::write("> ");
-      while (std::getline(std::cin, line)) {
+    if (editor_) {
+      while (std::optional<std::string> line = editor_->read(any ? ". " : "> ")) {
         any = true;
-        const bool more = !line.empty() && line.back() == '\\';
-        if (more) line.back() = '\n';
-        all += line;
+        const bool more = line->ends_with('\\');
+        if (more) line->back() = '\n';
+        all += *line;
         if (!more) break;
-        if (terminal_) output::write(". ");
       }
       static_cast<void>(comm::take_interrupts());
     }
@@ -142,7 +141,7 @@ class Lines {
 
  private:
   comm::World& world_;
-  bool terminal_;
+  std::optional<LineEditor> editor_;  // on rank 0
 };
 
 // Answers, with what earlier turns left in the cache.

@@ -43,7 +43,7 @@ check "a reset keeps what the system says" \
 check "another system" grep -q 'No\.' "$work/system.json"
 check "an unknown command" grep -q "no command '/nonsense'" "$work/out"
 check "help" grep -q '/save FILE' "$work/out"
-check "quit ends it" test "$(tail -1 "$work/out" | grep -c 'Ctrl-C')" = 1
+check "quit ends it" test "$(tail -1 "$work/out" | grep -c 'earlier lines')" = 1
 # Ctrl-C does not end the program, whether it answers or waits.
 mkfifo "$work/in"
 set -m  # else SIGINT is ignored in the background
@@ -61,6 +61,36 @@ wait $pid
 status=$?
 check "an interrupt does not end the program" test "$status" = 0
 check "and the conversation goes on" grep -q '"content":"Hello"' "$work/kept.json"
+# Keys of a terminal: within the line, earlier lines, an emptied line, letters beyond ASCII,
+# and a pasted text, which is one message.
+if command -v script >/dev/null && ldd "$TRIREME" | grep -q libedit; then
+  mkfifo "$work/keys"
+  TERM=xterm script -qfec "'$TRIREME' chat '$work/run' --tokenizer '$tokenizer/tokenizer.json' \
+    --temperature 0 --tokens 2" /dev/null <"$work/keys" >"$work/out" 2>&1 &
+  exec 3>"$work/keys"
+  # type KEYS: waits for as many prompts as lines were read before.
+  prompts=0
+  type() {
+    prompts=$((prompts + 1))
+    for _ in $(seq 400); do
+      [ "$(grep -aoF '[?2004h' "$work/out" | wc -l)" -ge $prompts ] && break
+      sleep 0.05
+    done
+    printf '%b' "$1" >&3
+  }
+  type 'Helo\e[Dl\r'
+  type '\e[A!\r'
+  type 'gr\xc3\xbc\xc3\x9fe\r'
+  type 'garbage\x03clean\r'
+  type '\e[200~one\rtwo\r\e[201~\r'
+  type "/save $work/typed.json\r"
+  type '\x04'
+  exec 3>&-
+  wait $!
+  grep -o '"role":"user","content":"[^"]*"' "$work/typed.json" | cut -d'"' -f8 >"$work/said"
+  printf '%s\n' Hello 'Hello!' $'gr\xc3\xbc\xc3\x9fe' clean 'one\ntwo' >"$work/meant"
+  check "keys of a terminal" diff "$work/said" "$work/meant"
+fi
 # Bad input, told and survived.
 long=$(printf 'word %.0s' $(seq 300))
 printf '%s\n/load %s\n/save %s/none/file\n/load\n/save %s\n' "$long" "$work/run" "$work" "$work/last.json" | talk 1

@@ -58,6 +58,7 @@ class Trireme(CMakePackage, CudaPackage):
     depends_on("pcre2@10.40: +jit")
     depends_on("zlib-api")
     depends_on("zstd@1.4:")
+    depends_on("libedit")
     depends_on("googletest@1.12:", type="test")  # of install --test=root
     depends_on("googletest@1.12:", type="build", when="+tests")
 
