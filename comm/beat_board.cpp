@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
 #include <cstring>
 
 #include "base/error.hpp"
@@ -219,17 +222,85 @@ bool Beat::is_signed() const {
 bool is_beat_file(std::string_view name) { return name.starts_with(prefix); }
 
 BeatBoard::BeatBoard(std::string directory, const std::string& token,
-                     const BeatPlace& place)
+                     const BeatPlace& place, std::span<std::uint64_t> shared)
     : directory_(std::move(directory)),
       token_(token),
       name_(file_name(place.first, place.on_node / most_slots, token)),
       slot_(place.on_node % most_slots),
       slots_(std::min(place.node_size - place.on_node / most_slots * most_slots,
-                      most_slots)) {}
+                      most_slots)),
+      neighbours_(static_cast<std::size_t>(slot_)) {
+  if (shared.empty()) return;
+  const auto first = static_cast<std::size_t>(place.on_node - slot_);
+  shared_ =
+      shared.subspan(first * beat_words, static_cast<std::size_t>(slots_) * beat_words);
+}
 
-void BeatBoard::publish(const Position& position, bool stands_still) const try {
+std::span<std::uint64_t> BeatBoard::words_of(int slot) const {
+  return shared_.subspan(static_cast<std::size_t>(slot) * beat_words, beat_words);
+}
+
+// Half of one has no right check, as in the file.
+void BeatBoard::share(const Beat& beat) const {
+  if (shared_.empty()) return;
+  const auto words = std::bit_cast<std::array<std::uint64_t, beat_words>>(beat);
+  const std::span<std::uint64_t> own = words_of(slot_);
+  for (std::size_t i = 0; i < words.size(); ++i)
+    std::atomic_ref<std::uint64_t>(own[i]).store(words[i]);
+}
+
+std::vector<Beat> BeatBoard::shared_beats() const {
+  std::vector<Beat> beats(shared_.size() / beat_words);
+  for (std::size_t slot = 0; slot < beats.size(); ++slot) {
+    std::array<std::uint64_t, beat_words> words{};
+    const std::span<std::uint64_t> from = words_of(static_cast<int>(slot));
+    for (std::size_t i = 0; i < words.size(); ++i)
+      words[i] = std::atomic_ref<std::uint64_t>(from[i]).load();
+    beats[slot] = std::bit_cast<Beat>(words);
+  }
+  return beats;
+}
+
+// Whether this rank writes for the others: no lower one has told anything lately.
+bool BeatBoard::leads() {
+  if (shared_.empty()) return true;
+  constexpr int patience = 2;  // looks
+  const std::vector<Beat> beats = shared_beats();
+  bool lower_lives = false;
+  for (std::size_t slot = 0; slot < neighbours_.size(); ++slot) {
+    Neighbour& seen = neighbours_[slot];
+    const bool grew = beats[slot].is_signed() && beats[slot].beat != seen.beat;
+    seen.looks = grew ? 0 : seen.looks + 1;
+    if (grew) seen.beat = beats[slot].beat;
+    lower_lives = lower_lives || (beats[slot].is_signed() && seen.looks <= patience);
+  }
+  return !lower_lives;
+}
+
+// Again while they change: who stands still has then written a newer one than this.
+void BeatBoard::write_shared(int file) const {
+  std::vector<Beat> before;
+  constexpr int most_turns = 3;
+  for (int turn = 0; turn < most_turns; ++turn) {
+    const std::vector<Beat> now = shared_beats();
+    const std::string_view bytes(reinterpret_cast<const char*>(now.data()),
+                                 now.size() * sizeof(Beat));
+    if (!before.empty() && std::memcmp(before.data(), now.data(), bytes.size()) == 0)
+      return;
+    write_at(file, bytes, 0);
+    before = now;
+  }
+}
+
+void BeatBoard::publish(const Position& position, bool stands_still) try {
   Beat beat = beat_of(position);
   beat.slots = static_cast<std::uint16_t>(slots_);
+  const bool leader = leads();
+  if (!stands_still && !leader) {
+    beat.sign();
+    share(beat);
+    return;
+  }
   const Directory folder = Directory::own(directory_);
   const Descriptor file = folder.open_file(name_, false);
   const auto slot = static_cast<std::size_t>(slot_);
@@ -241,18 +312,22 @@ void BeatBoard::publish(const Position& position, bool stands_still) const try {
     }
   }
   beat.sign();
+  share(beat);
   write_at(file.get(), bytes_of(beat), static_cast<off_t>(slot * sizeof(Beat)));
+  if (leader && !shared_.empty()) write_shared(file.get());
 } catch (const Error&) {  // the others judge by what they see
 }
 
-void BeatBoard::leave() const try {
+void BeatBoard::leave() try {
+  const Beat none{};
+  share(none);
   const Directory folder = Directory::own(directory_);
   {
     const Descriptor file = folder.open_file(name_, false);
-    const Beat none{};
     write_at(file.get(), bytes_of(none),
              static_cast<off_t>(static_cast<std::size_t>(slot_) * sizeof(Beat)));
-    const std::vector<Beat> left = beats_in(file.get());
+    const std::vector<Beat> left =
+        shared_.empty() ? beats_in(file.get()) : shared_beats();
     if (std::any_of(left.begin(), left.end(),
                     [](const Beat& beat) { return beat.is_signed(); }))
       return;

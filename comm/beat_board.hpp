@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,7 @@ struct Beat {
   bool is_signed() const;
 };
 static_assert(sizeof(Beat) == 64);
+inline constexpr int beat_words = sizeof(Beat) / sizeof(std::uint64_t);
 
 // Which file of a node, and which place in it.
 struct BeatPlace {
@@ -46,18 +48,22 @@ struct BeatPlace {
 
 // One file for a node (for each 256 ranks of it), with a beat of 64 bytes for each of its
 // ranks, and behind the beats room for a position as text, which a rank writes only while
-// it does not get on. Ranks write their own places, without locks; who reads sees from
-// checks what is whole. Any thread, one at a time. What cannot be written or read counts
-// as not told: the next look tries again.
+// it does not get on. While all is well one rank writes the beats of all, which the
+// others leave in memory that the node shares: the lowest whose beat grows. A rank that
+// does not get on writes its own place. Nothing is locked: who reads sees from checks
+// what is whole. Any thread, one at a time. What cannot be written or read counts as not
+// told: the next look tries again.
 class BeatBoard {
  public:
-  // token: of this run, so that what earlier runs left does not count.
-  BeatBoard(std::string directory, const std::string& token, const BeatPlace& place);
+  // token: of this run, so that what earlier runs left does not count. shared: beat_words
+  // for each rank of the node; empty: each rank writes for itself.
+  BeatBoard(std::string directory, const std::string& token, const BeatPlace& place,
+            std::span<std::uint64_t> shared = {});
 
-  // Writes this rank's beat; with its position, if it stands still.
-  void publish(const Position& position, bool stands_still) const;
+  // Tells this rank's beat; with its position, if it stands still.
+  void publish(const Position& position, bool stands_still);
   // Takes this rank's beat away, and the file with the last one.
-  void leave() const;
+  void leave();
 
   // What ranks have told last, beat by beat: of the node of rank 0; of all other nodes.
   using Take = std::function<void(const Beat&)>;
@@ -68,10 +74,23 @@ class BeatBoard {
   std::unique_ptr<HangReports> reports(const HostTable& hosts, int ranks) const;
 
  private:
+  // A lower rank of the file, as this one saw it last.
+  struct Neighbour {
+    std::uint32_t beat = 0;
+    int looks = 0;  // since it grew
+  };
+
   std::vector<std::string> files() const;
+  std::span<std::uint64_t> words_of(int slot) const;
+  void share(const Beat& beat) const;
+  std::vector<Beat> shared_beats() const;
+  bool leads();
+  void write_shared(int file) const;
 
   std::string directory_, token_, name_;
   int slot_ = 0, slots_ = 1;
+  std::span<std::uint64_t> shared_;    // of this file's ranks
+  std::vector<Neighbour> neighbours_;  // of lower slots
 };
 
 // Whether a name is that of such a file.

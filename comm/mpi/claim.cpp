@@ -3,6 +3,7 @@
 #include "comm/mpi/claim.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -12,48 +13,33 @@
 #include "comm/watchdog.hpp"
 
 namespace trireme::comm {
+namespace {
 
-Claim::Claim(MPI_Comm node) {
-  int rank = 0, size = 1;
-  MPI_Comm_rank(node, &rank);
-  MPI_Comm_size(node, &size);
-  if (size == 1) return;
-  void* base = nullptr;
-  if (MPI_Win_allocate_shared(rank == 0 ? sizeof(int) : 0, sizeof(int), MPI_INFO_NULL,
-                              node, static_cast<void*>(&base), &window_) != MPI_SUCCESS) {
-    window_ = MPI_WIN_NULL;
-    return;
-  }
-  MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN);
-  MPI_Aint bytes = 0;
-  int unit = 0;
-  if (MPI_Win_shared_query(window_, 0, &bytes, &unit, static_cast<void*>(&base)) ==
-          MPI_SUCCESS &&
-      bytes >= static_cast<MPI_Aint>(sizeof(int)))
-    word_ = static_cast<int*>(base);
-  if (rank == 0) *word_ = 0;
-  MPI_Barrier(node);
+using Word = std::atomic_ref<std::uint64_t>;
+
+std::uint64_t name_of_rank(int rank) {
+  return 2 * (static_cast<std::uint64_t>(rank) + 1);
 }
 
-Claim::~Claim() {
-  if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
-}
+}  // namespace
 
 void Claim::keep_for(int rank) noexcept {
-  int nobody = 0;
-  std::atomic_ref<int>(*word_).compare_exchange_strong(nobody, 2 * (rank + 1));
+  std::uint64_t nobody = 0;
+  Word(*word_).compare_exchange_strong(nobody, name_of_rank(rank));
 }
 
-int Claim::holder() const noexcept { return std::atomic_ref<int>(*word_).load() / 2 - 1; }
+int Claim::holder() const noexcept {
+  return static_cast<int>(Word(*word_).load() / 2) - 1;
+}
 
 bool Claim::take(int rank) noexcept { return speak(rank, false); }
 
 bool Claim::take_from_any(int rank) noexcept { return speak(rank, true); }
 
 bool Claim::speak(int rank, bool for_another) noexcept {
-  const std::atomic_ref<int> word(*word_);
-  const int kept = 2 * (rank + 1), spoken = kept + 1;
-  int now = word.load();
+  const Word word(*word_);
+  const std::uint64_t kept = name_of_rank(rank), spoken = kept + 1;
+  std::uint64_t now = word.load();
   do {
     const bool is_free = now == 0 || now == kept || (for_another && now % 2 == 0);
     if (!is_free) return false;

@@ -2,10 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
+#include <cstdint>
 #include <utility>
-
-#include "comm/mpi/mpi.hpp"
 
 namespace trireme::comm {
 
@@ -16,10 +14,9 @@ struct WorldState;
 // wakes when the others are gone, finds it taken.
 class Claim {
  public:
-  // Collective over the ranks of a node. Where MPI shares no memory, each rank has a word
-  // of its own.
-  explicit Claim(MPI_Comm node);
-  ~Claim();  // collective
+  // shared: a word that is 0 at first; nullptr where MPI shares no memory: each rank has
+  // one of its own.
+  explicit Claim(std::uint64_t* shared) : word_(shared != nullptr ? shared : &own_) {}
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
 
@@ -39,10 +36,9 @@ class Claim {
  private:
   bool speak(int rank, bool for_another) noexcept;
 
-  MPI_Win window_ = MPI_WIN_NULL;
-  int own_ = 0;
+  std::uint64_t own_ = 0;
   bool passed_on_ = false;
-  int* word_ = &own_;  // twice the rank and 1, and 1 if it has spoken; 0: nobody
+  std::uint64_t* word_;  // twice the rank and 1, and 1 if it has spoken; 0: nobody
 };
 
 // Whether this rank is to report a failure, for its main thread. Lower ranks speak first:

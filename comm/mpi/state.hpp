@@ -13,6 +13,7 @@
 #include "comm/mpi/communicator.hpp"
 #include "comm/mpi/fatal_signals.hpp"
 #include "comm/mpi/mpi.hpp"
+#include "comm/mpi/node_memory.hpp"
 #include "comm/rank_list.hpp"
 #include "comm/world.hpp"
 
@@ -68,6 +69,7 @@ struct WorldState {
   bool abandoned = false;  // an operation was left in flight: no orderly end is possible
   std::atomic<bool> waiting{false};  // in a collective: the watchdog's clock stands still
 
+  std::unique_ptr<NodeMemory> shared;  // the claim's word, and a Beat of each rank
   std::unique_ptr<Claim> claim;
   std::unique_ptr<FatalSignals> fatal_signals;
   std::string refusal;  // why this world is not the job that was meant; empty: it is

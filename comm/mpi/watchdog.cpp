@@ -135,7 +135,8 @@ Watchdog::Watchdog(World& world, WatchdogConfig config)
   set_flight(config_.directory, world_.rank(), marker());
   board_.emplace(config_.directory, token_,
                  BeatPlace{world_.state().first_on_node, world_.rank_on_node(),
-                           world_.ranks_on_node()});
+                           world_.ranks_on_node()},
+                 world_.state().shared->of_each());
   publish(false);  // it runs: a rank that stops before its first look is late
   thread_ = std::thread([this] {
     use_signal_stack();
@@ -214,7 +215,8 @@ void Watchdog::publish(bool stands_still) {
 }
 
 // How long a rank may write nothing and count as running.
-double Watchdog::life() const { return std::max(3 * interval_, 1.0); }
+// Another rank of its node may have to begin to write for it (BeatBoard).
+double Watchdog::life() const { return std::max(4 * interval_, 1.0); }
 
 void Watchdog::note(const Beat& now) {
   if (now.rank >= world_.size()) return;

@@ -17,6 +17,7 @@
 #include "base/log.hpp"
 #include "base/number.hpp"
 #include "comm/abort.hpp"
+#include "comm/beat_board.hpp"
 #include "comm/job_processes.hpp"
 #include "comm/mpi/start_watch.hpp"
 #include "comm/mpi/state.hpp"
@@ -166,7 +167,8 @@ void World::start_mpi(int argc, char** argv) {
                                   MPI_INFO_NULL, &node),
               "MPI_Comm_split_type");
     state_->node = Communicator(node);
-    state_->claim = std::make_unique<Claim>(node);
+    state_->shared = std::make_unique<NodeMemory>(node, beat_words);
+    state_->claim = std::make_unique<Claim>(state_->shared->common());
     check_mpi(MPI_Comm_size(node, &ranks_on_node_), "MPI_Comm_size");
     check_mpi(MPI_Comm_rank(node, &rank_on_node_), "MPI_Comm_rank");
     state_->first_on_node = rank_;

@@ -209,6 +209,50 @@ TEST_F(Boards, AFileForANode) {
   EXPECT_FALSE(all(0)[3].told);
 }
 
+// The lowest rank of a node writes the beats of all, those of others lie in memory; where
+// it stops, the next one does.
+TEST_F(Boards, OneWritesForTheNode) {
+  std::vector<std::uint64_t> shared(3 * beat_words);
+  std::vector<BeatBoard> node;
+  for (int slot = 0; slot < 3; ++slot)
+    node.emplace_back(folder_, "node", BeatPlace{0, slot, 3}, shared);
+  std::int64_t beat = 0;
+  const auto look = [&](int rank, bool stands_still = false) {
+    Position p = *all_waiting(4)[static_cast<std::size_t>(rank)];
+    p.beat = ++beat;
+    node[static_cast<std::size_t>(rank)].publish(p, stands_still);
+  };
+  const auto beats = [&] {
+    std::vector<std::uint32_t> known;
+    node[0].first_node([&](const Beat& told) { known.push_back(told.beat); });
+    return known;
+  };
+  look(0), look(1), look(2);
+  EXPECT_EQ(beats(), std::vector<std::uint32_t>{1});
+  look(0);
+  EXPECT_EQ(beats(), (std::vector<std::uint32_t>{4, 2, 3}));
+  look(1), look(2);
+  EXPECT_EQ(beats(), (std::vector<std::uint32_t>{4, 2, 3}));
+  // Who stands still tells it at once, and the next look of the first leaves it.
+  look(2, true);
+  EXPECT_EQ(beats(), (std::vector<std::uint32_t>{4, 2, 7}));
+  look(0);
+  EXPECT_EQ(beats(), (std::vector<std::uint32_t>{8, 5, 7}));
+  // The first has stopped.
+  look(1), look(1), look(1);
+  EXPECT_EQ(beats(), (std::vector<std::uint32_t>{8, 5, 7}));
+  look(1);
+  EXPECT_EQ(beats(), (std::vector<std::uint32_t>{8, 12, 7}));
+  // It goes on, and the others leave.
+  look(0), look(1);
+  EXPECT_EQ(beats(), (std::vector<std::uint32_t>{13, 12, 7}));
+  node[1].leave(), node[2].leave();
+  look(0);
+  EXPECT_EQ(beats(), std::vector<std::uint32_t>{15});
+  node[0].leave();
+  EXPECT_EQ(names(), std::vector<std::string>{});
+}
+
 TEST_F(Boards, TheLastTakesTheFileAway) {
   publish(0, true), publish(1, true);
   BeatBoard(folder_, "other", {0, 0, 2}).publish(*all_waiting(1)[0], true);
