@@ -52,7 +52,7 @@ struct Retention {
 
 struct Manifest {
   CheckpointInfo info;
-  std::vector<FileEntry> files;      // all but the manifest and the index
+  std::vector<FileEntry> files;      // all but the manifest, the index and their views
   std::vector<TensorEntry> tensors;  // sorted by path; digests are empty
   BoxTable boxes;  // of each tensor; none of one that has elements: not known
 
