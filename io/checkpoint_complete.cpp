@@ -44,10 +44,10 @@ FileEntry write_index(const Directory& folder, const Manifest& manifest) {
 
 // What no reader would take gets no name.
 std::int64_t read_again(const Directory& folder) try {
-  const ManifestTexts texts = read_texts(folder);
-  const Manifest manifest = parse_texts(folder.path(), texts);
-  check_files(folder, manifest, true);
+  ManifestTexts texts = read_texts(folder);
   auto bytes = static_cast<std::int64_t>(texts.manifest.size() + texts.index.size());
+  const Manifest manifest = parse_texts(folder.path(), std::move(texts));
+  check_files(folder, manifest, true);
   for (const FileEntry& file : manifest.files) bytes += file.bytes;
   return bytes;
 } catch (const Error& error) {

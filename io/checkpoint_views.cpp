@@ -81,13 +81,9 @@ void write_digests(const Directory& folder, const std::string& lines) {
 // The digests come first, so that no views are without them. Should the system fail
 // before the last name is on the disk, the views are made again.
 bool make_alone(const Directory& folder, const std::function<bool()>& stops) {
-  std::string own;
-  Manifest manifest;
-  {
-    const ManifestTexts texts = read_texts(folder);
-    own = first_line(digest_of(texts.manifest));
-    manifest = parse_texts(folder.path(), texts);
-  }  // the index may be large
+  ManifestTexts texts = read_texts(folder);
+  const std::string own = first_line(digest_of(texts.manifest));
+  const Manifest manifest = parse_texts(folder.path(), std::move(texts));
   require(!lists_views(manifest), Status::bad_content,
           "{}: is listed in the index, and cannot be made again",
           folder.path_of(whole_name));

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/checkpoint_index.hpp"
@@ -58,7 +59,7 @@ void run(int ranks, const std::string& folder) {
   }
   last = Clock::now();
   io::Manifest read;
-  io::parse_index("read", bytes, read);
+  io::parse_index("read", std::move(bytes), read);
   io::require_whole("read", read);
   lap("read again before the rename");
   if (folder.empty()) return;
