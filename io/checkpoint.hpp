@@ -1,8 +1,8 @@
 // Checkpoints: sharded HDF5 files that show whole tensors, written atomically.
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint `step-00000200/` holds shard-00000.h5 ... (one a writing rank), virtual
-// datasets in checkpoint.h5, index.bin and manifest.json. docs/checkpoint-format.md has
-// the details.
+// A checkpoint `step-00000200/` holds shard-00000.h5 ... (one a writing rank), index.bin
+// and manifest.json, and soon virtual datasets in checkpoint.h5.
+// docs/checkpoint-format.md has the details.
 #pragma once
 
 #include <array>
@@ -66,7 +66,8 @@ struct TensorBox {
 // keep all) only after the new one is complete. Until the rename at the end everything
 // lies under a temporary name; files and directories are synced before it. Left-over
 // temporary directories of earlier crashes are removed first. Writing the step that
-// exists already and is complete replaces nothing and succeeds. Throws an Agreed
+// exists already and is complete replaces nothing and succeeds. Its views of whole
+// tensors are there when it returns, or a warning says why they are not. Throws an Agreed
 // Error(cannot_create) or Error(io), naming the file, on every rank when any rank fails;
 // earlier checkpoints and `latest` are then as they were.
 void write_checkpoint(comm::World& world, const std::string& directory,

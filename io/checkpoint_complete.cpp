@@ -3,38 +3,16 @@
 #include "io/checkpoint_complete.hpp"
 
 #include <cerrno>
-#include <map>
 #include <utility>
 
 #include "base/system_reason.hpp"
 #include "io/checkpoint_index.hpp"
 #include "io/checkpoint_manifest_json.hpp"
-#include "io/checkpoint_shard.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
-#include "io/hdf5_file.hpp"
 
 namespace trireme::io {
 namespace {
-
-// One piece for each dataset of a shard.
-std::vector<Hdf5File::Piece> pieces(const Manifest& manifest, std::size_t tensor) {
-  std::vector<Hdf5File::Piece> all;
-  std::pair<std::uint32_t, std::uint32_t> before;
-  for (std::size_t i = 0; i < manifest.boxes.count(tensor); ++i) {
-    const BoxRecord box = manifest.boxes.get(tensor, i);
-    const std::pair here(box.file, box.dataset);
-    if (i > 0 && here == before) {
-      all.back().more.emplace_back(box.begin, box.extent);
-      continue;
-    }
-    before = here;
-    all.push_back({manifest.files[box.file].name,
-                   dataset_name(manifest.tensors[tensor].path, box.dataset), box.begin,
-                   box.extent});
-  }
-  return all;
-}
 
 // Writes head and records one after the other: together they may be large.
 FileEntry write_index(const Directory& folder, const Manifest& manifest) {
@@ -66,10 +44,10 @@ FileEntry write_index(const Directory& folder, const Manifest& manifest) {
 
 // What no reader would take gets no name.
 std::int64_t read_again(const Directory& folder) try {
-  const ManifestTexts texts = read_texts(folder);
-  const Manifest manifest = parse_texts(folder.path(), texts);
-  check_files(folder, manifest, true);
+  ManifestTexts texts = read_texts(folder);
   auto bytes = static_cast<std::int64_t>(texts.manifest.size() + texts.index.size());
+  const Manifest manifest = parse_texts(folder.path(), std::move(texts));
+  check_files(folder, manifest, true);
   for (const FileEntry& file : manifest.files) bytes += file.bytes;
   return bytes;
 } catch (const Error& error) {
@@ -79,26 +57,6 @@ std::int64_t read_again(const Directory& folder) try {
 }
 
 }  // namespace
-
-void write_views(const Directory& folder, const Manifest& manifest) {
-  const CheckpointInfo& info = manifest.info;
-  Hdf5File file(folder, whole_name);
-  file.write_attribute("/", "format_version", info.format_version);
-  file.write_attribute("/", "program_version", info.program_version);
-  file.write_attribute("/", "step", info.step);
-  file.write_attribute("/", "tokens", info.tokens);
-  file.write_attribute("/", "mesh", mesh_text(info.mesh));
-  for (const auto& [name, word] : save_words)
-    if (!(info.*word).empty()) file.write_attribute("/", name, info.*word);
-  if (info.loss) file.write_attribute("/", "loss", *info.loss);
-  file.write_attribute("/", "deck", info.deck);
-  for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
-    const TensorEntry& tensor = manifest.tensors[i];
-    file.create_virtual("/" + tensor.path, tensor.dtype, tensor.shape,
-                        pieces(manifest, i));
-  }
-  file.close();
-}
 
 std::int64_t complete_checkpoint(const Directory& folder, const CheckpointInfo& info,
                                  std::vector<std::string> shards) {
@@ -111,8 +69,6 @@ std::int64_t complete_checkpoint(const Directory& folder, const CheckpointInfo& 
     } catch (const Error& error) {
       fail(Status::internal, "{}", error.what());
     }
-    write_views(folder, manifest);
-    manifest.files.push_back(file_entry(folder.path(), whole_name));
     index = write_index(folder, manifest);
   }
   for (const std::string& name : folder.names())

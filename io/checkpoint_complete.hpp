@@ -10,15 +10,12 @@
 
 namespace trireme::io {
 
-// Writes the index, checkpoint.h5 and, last, the manifest, beside the shards in a folder;
-// all is on disk when it returns, and has been read as it will be for a resume. `shards`:
+// Writes the index and, last, the manifest, beside the shards in a folder; all is on disk
+// when it returns, and has been read as it will be for a resume. `shards`:
 // their indices, in the order of the ranks; given up on the way. Returns the bytes of all
 // files. Throws Error(cannot_create) or Error(io), Error(resources) for an index that no
 // reader would take, and Error(internal) where the shards do not make whole tensors.
 std::int64_t complete_checkpoint(const Directory& folder, const CheckpointInfo& info,
                                  std::vector<std::string> shards);
-
-// The part of it that writes checkpoint.h5, in which tensors are whole.
-void write_views(const Directory& folder, const Manifest& manifest);
 
 }  // namespace trireme::io

@@ -50,6 +50,16 @@ void restore(const Directory& folder, const std::vector<std::string>& names) {
   }
 }
 
+// What changes when a file of a checkpoint comes or goes. Its views do both while it is
+// the same.
+std::size_t files_in(const std::string& path) {
+  const auto names = names_in(path);
+  return static_cast<std::size_t>(
+      std::count_if(names.begin(), names.end(), [](const std::string& name) {
+        return name.starts_with("shard") || name == index_name || name == manifest_name;
+      }));
+}
+
 bool stays(std::int64_t step, const Retention& retention) {
   return step == retention.started_from ||
          (retention.keep_every > 0 && step % retention.keep_every == 0);
@@ -136,7 +146,7 @@ std::vector<std::string> set_old_aside(const std::string& directory, std::int64_
   std::vector<std::int64_t> complete;
   for (const std::int64_t other : steps_in(directory)) {
     const std::string path = directory + "/" + step_name(other);
-    const std::size_t files = names_in(path).size();
+    const std::size_t files = files_in(path);
     const auto before = known.find(other);
     const bool as_before = before != known.end() && before->second == files;
     if (other != step && !as_before && !is_complete(path)) continue;

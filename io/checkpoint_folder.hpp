@@ -35,7 +35,8 @@ void publish(const std::string& directory, const std::string& temporary,
              const std::string& name);
 void point_latest(const std::string& directory, const std::string& name);
 
-// How many files the folders of checkpoints had when they were complete, by step.
+// How many files the folders of checkpoints had, without views, when they were complete,
+// by step.
 using CompleteSteps = std::map<std::int64_t, std::size_t>;
 
 // Takes the names of complete checkpoints that `retention` does not keep, after that of

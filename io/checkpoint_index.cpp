@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "io/element_convert.hpp"
 
@@ -145,7 +146,7 @@ std::string index_bytes(const Manifest& manifest) {
   return index_head(manifest) + manifest.boxes.bytes();
 }
 
-void parse_index(const std::string& path, std::string_view bytes, Manifest& manifest) {
+void parse_index(const std::string& path, std::string bytes, Manifest& manifest) {
   Cursor from(path, bytes);
   require(from.text(magic.size()) == magic, Status::bad_content,
           "{}: is no index: it does not begin with '{}'", path, magic);
@@ -161,7 +162,8 @@ void parse_index(const std::string& path, std::string_view bytes, Manifest& mani
     manifest.boxes.expect_tensor(entry.shape.rank(), boxes);
     manifest.tensors.push_back(std::move(entry));
   }
-  require(manifest.boxes.adopt(std::string(from.rest())), Status::bad_content,
+  bytes.erase(0, bytes.size() - from.rest().size());
+  require(manifest.boxes.adopt(std::move(bytes)), Status::bad_content,
           "{}: is no index: it has not as many boxes as it says", path);
   for (std::size_t i = 0; i < tensors; ++i)
     for (std::size_t b = 0; b < manifest.boxes.count(i); ++b)

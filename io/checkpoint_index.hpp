@@ -5,7 +5,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "io/checkpoint_manifest.hpp"
@@ -18,8 +17,9 @@ std::string index_bytes(const Manifest& manifest);
 
 // Fills files, tensors and boxes. `path` is the file, for messages. Throws
 // Error(bad_content) naming it and the entry when bytes are missing or left over, names
-// are not plain or listed twice, tensors are not sorted, or a box is not in its file.
-void parse_index(const std::string& path, std::string_view bytes, Manifest& manifest);
+// are not plain or listed twice, tensors are not sorted, or a box is not in its file. The
+// manifest takes the memory of `bytes` where they are moved: an index may be large.
+void parse_index(const std::string& path, std::string bytes, Manifest& manifest);
 
 // Throws Error(bad_content) naming the tensor unless its boxes, where they are known, are
 // every element of it once.

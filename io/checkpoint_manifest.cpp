@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "base/number.hpp"
 #include "base/system_reason.hpp"
@@ -134,7 +135,7 @@ ManifestTexts read_texts(const Directory& folder) {
   });
 }
 
-Manifest parse_texts(const std::string& directory, const ManifestTexts& texts) {
+Manifest parse_texts(const std::string& directory, ManifestTexts texts) {
   ParsedManifest parsed = parse_manifest(directory + "/" + manifest_name, texts.manifest);
   if (parsed.index.name.empty()) return std::move(parsed.manifest);
   const std::string path = directory + "/" + index_name;
@@ -142,7 +143,7 @@ Manifest parse_texts(const std::string& directory, const ManifestTexts& texts) {
   require(digest == parsed.index.digest, Status::bad_content,
           "{}: damaged: its XXH3-128 is {}, but {} was written", path, digest,
           parsed.index.digest);
-  parse_index(path, texts.index, parsed.manifest);
+  parse_index(path, std::move(texts.index), parsed.manifest);
   require_whole(path, parsed.manifest);
   return std::move(parsed.manifest);
 }
@@ -176,12 +177,10 @@ void check_files(const Directory& folder, const Manifest& manifest, bool sizes) 
 OpenedCheckpoint open_checkpoint(const std::string& directory, bool sizes) {
   return of_checkpoint([&] {
     OpenedCheckpoint opened{Directory::to_read(directory), ""};
-    {
-      ManifestTexts texts = read_texts(opened.folder);
-      opened.manifest = parse_texts(directory, texts);
-      opened.has_index = !texts.index.empty();
-      opened.text = std::move(texts.manifest);
-    }  // the index may be large
+    ManifestTexts texts = read_texts(opened.folder);
+    opened.has_index = !texts.index.empty();
+    opened.text = texts.manifest;
+    opened.manifest = parse_texts(directory, std::move(texts));
     check_files(opened.folder, opened.manifest, sizes);
     return opened;
   });

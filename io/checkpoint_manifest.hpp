@@ -52,7 +52,7 @@ struct Retention {
 
 struct Manifest {
   CheckpointInfo info;
-  std::vector<FileEntry> files;      // all but the manifest and the index
+  std::vector<FileEntry> files;      // all but the manifest, the index and their views
   std::vector<TensorEntry> tensors;  // sorted by path; digests are empty
   BoxTable boxes;  // of each tensor; none of one that has elements: not known
 
@@ -74,7 +74,7 @@ CheckpointInfo read_info(const Directory& folder);
 ManifestTexts read_texts(const Directory& folder);
 // What the texts say, after all that can be checked without other files. Throws
 // Error(bad_content) naming the file and the entry; NewerFormat.
-Manifest parse_texts(const std::string& directory, const ManifestTexts& texts);
+Manifest parse_texts(const std::string& directory, ManifestTexts texts);
 // Throws Error(bad_content) unless the directory has the step's name, and all files that
 // the manifest lists, with these sizes where `sizes` says so, and no other shard.
 void check_files(const Directory& folder, const Manifest& manifest, bool sizes);

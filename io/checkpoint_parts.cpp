@@ -5,6 +5,7 @@
 #include "io/checkpoint_complete.hpp"
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_shard.hpp"
+#include "io/checkpoint_view_queue.hpp"
 #include "io/files.hpp"
 #include "io/partial_work.hpp"
 #include "io/run_lock.hpp"
@@ -85,6 +86,9 @@ PartsResult write_checkpoint_parts(comm::World& world, const std::string& direct
       const std::string name = step_name(info.step);
       publish(directory, temporary, name);
       point_latest(directory, name);
+      ViewQueue views(directory);
+      views.add(name, false);
+      views.finish();
     });
   } catch (const comm::Agreed&) {
     if (world.rank() == 0) Directory::own(directory).remove_tree(temporary);

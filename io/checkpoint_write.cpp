@@ -57,7 +57,8 @@ CheckpointWriter::CheckpointWriter(comm::World& world, std::string directory,
     : world_(world),
       directory_(std::move(directory)),
       retention_(retention),
-      ranks_per_file_(std::min(ranks_per_file, world.size())) {}
+      ranks_per_file_(std::min(ranks_per_file, world.size())),
+      views_(directory_) {}
 
 CheckpointWriter::~CheckpointWriter() = default;
 
@@ -166,6 +167,7 @@ void CheckpointWriter::advance() {
     boxes_.clear();
     const std::chrono::duration<double> seconds = Clock::now() - begun_;
     done_ = WrittenCheckpoint{info_.step, bytes_, seconds.count()};
+    add_views(info_.step);
     start_removing();
   } else if (++turn_ < ranks_per_file_) {
     start_turn({});
@@ -199,6 +201,7 @@ void CheckpointWriter::start_naming(std::vector<std::string> shards) {
         if (!shards.empty()) {
           bytes_ = complete_checkpoint(Directory::own(directory_).open(temporary_), info_,
                                        std::move(shards));
+          views_.drop_if([&](const std::string& other) { return other == name; });
           publish(directory_, temporary_, name);
         }
         point_latest(directory_, name);
@@ -225,10 +228,38 @@ void CheckpointWriter::start_removing_rest() {
   if (world_.rank() != 0) return;
   work_.start(
       [this] {
+        const Directory folder = Directory::own(directory_);
+        views_.drop_if([&](const std::string& name) { return !folder.has(name); });
         for (const std::string& name : remove_rest(directory_, leaving_))
           log::warn("{}/{}: an old checkpoint, cannot be removed", directory_, name);
       },
       retention_.own_thread);
+}
+
+void CheckpointWriter::add_views(std::int64_t step) {
+  if (world_.rank() == 0) views_.add(step_name(step), retention_.own_thread);
+}
+
+// Short waits here too.
+void CheckpointWriter::finish_views(double most_seconds) {
+  constexpr double long_seconds = 5;
+  const Clock::time_point begun = Clock::now();
+  bool said = false;
+  while (true) {
+    const std::chrono::duration<double> waited = Clock::now() - begun;
+    const bool waits = views_.busy() && waited.count() < most_seconds;
+    if (world_.max(waits ? 1 : 0) == 0) break;
+    if (waits && !said && waited.count() > long_seconds) {
+      log::info("the last checkpoint stands; its views of whole tensors are being made");
+      said = true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  if (views_.busy())
+    for (const std::string& name : views_.drop_all())
+      log::info("{}/{}: its views of whole tensors are left to the next start",
+                directory_, name);
+  world_.agree([&] { views_.finish(); });
 }
 
 void write_checkpoint(comm::World& world, const std::string& directory,
@@ -240,6 +271,7 @@ void write_checkpoint(comm::World& world, const std::string& directory,
   CheckpointWriter writer(world, directory, retention);
   writer.begin(info, boxes, false);
   writer.finish();
+  writer.finish_views();
 }
 
 }  // namespace trireme::io

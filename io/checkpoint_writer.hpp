@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/checkpoint_shard.hpp"
+#include "io/checkpoint_view_queue.hpp"
 
 namespace trireme::io {
 
@@ -27,15 +29,17 @@ struct WrittenCheckpoint {
 // or ranks that share a file do so in turn, then rank 0 makes them whole and gives them
 // their name (io/checkpoint.hpp says what that guarantees). Then each rank removes its
 // share of old ones, and rank 0 what is left of them. In the background a thread of each
-// rank does all that, and is alone with HDF5's write calls; old ones are always removed
-// there. MPI is called by the caller's thread only. All calls are collective over the
-// world, made in the same order by every rank.
+// rank does all that; old ones are always removed there. Another thread of rank 0 makes
+// the views of checkpoints that have their name, which no other phase waits for. MPI is
+// called by the caller's thread only. All calls are collective over the world, made in
+// the same order by every rank.
 class CheckpointWriter {
  public:
   // ranks_per_file: ranks next to each other write so many to a file.
   CheckpointWriter(comm::World& world, std::string directory, const Retention& retention,
                    int ranks_per_file = 1);
-  // Waits for the thread; a checkpoint that is not finished is left without a name.
+  // Waits for the threads; a checkpoint that is not finished is left without a name, and
+  // others are left without views.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -57,6 +61,11 @@ class CheckpointWriter {
   std::optional<WrittenCheckpoint> wait_for_name();
   // Waits until old ones are removed too.
   std::optional<WrittenCheckpoint> finish();
+  // Makes the views of the checkpoint of a step, if it has none, behind what follows.
+  void add_views(std::int64_t step);
+  // Waits until all views are made, or for so long; those that are not made then are
+  // left to a later start. The log says so, and that it takes long.
+  void finish_views(double most_seconds = std::numeric_limits<double>::infinity());
   bool idle() const { return phase_ == Phase::idle; }
 
  private:
@@ -84,6 +93,7 @@ class CheckpointWriter {
   std::string leaving_;  // a removal_list() of old ones
   std::optional<WrittenCheckpoint> done_;
   std::chrono::steady_clock::time_point begun_;
+  ViewQueue views_;  // of rank 0
   Background work_;  // last: its thread uses the others
 };
 

@@ -175,6 +175,8 @@ of documents and what is no target.
   section.key=value  replaces a value of the deck
   --tensors          of a model: lists its tensors, with their digests
   --verify           of a checkpoint: only compares its digests
+  --make-views       of a checkpoint: makes checkpoint.h5, where HDF5's tools see whole tensors, if
+                     the run ended before it did
   --tokenizer F      writes tokens of data as text
   --sequence N       of a token file: length of the sample that is shown
   --step N           of a deck: the step (default 1)

@@ -1,7 +1,8 @@
-// `trireme inspect CHECKPOINT|FOLDER [--tensors | --verify]`.
+// `trireme inspect CHECKPOINT|FOLDER [--tensors | --verify | --make-views]`.
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "convert/model_folder.hpp"
 #include "io/checkpoint_find.hpp"
 #include "io/checkpoint_verify.hpp"
+#include "io/checkpoint_views.hpp"
 #include "io/deck_settings.hpp"
 
 namespace trireme::app {
@@ -49,6 +51,40 @@ void describe_deck(const std::string& deck) {
       values["model.sequence"]);
 }
 
+void say_whether_views_stand(const Directory& folder) {
+  if (folder.has(io::whole_name)) return;
+  log::info(
+      "{} has no views of whole tensors; trireme inspect {} --make-views makes them",
+      folder.path(), folder.path());
+}
+
+// "" where there are none, or the digests of all files have those of the views, too.
+std::string damage_of_views(const std::string& path, const io::Manifest& manifest) {
+  const Directory folder = Directory::to_read(path);
+  if (io::lists_views(manifest) || !folder.has(io::whole_name)) return "";
+  const std::string wrong = io::why_views_differ(folder);
+  if (wrong.empty()) return "";
+  return format("{} (the checkpoint is whole without them: --make-views makes them)\n",
+                wrong);
+}
+
+// Makes the views of whole tensors unless they stand as they were made.
+void make_views(comm::World& world, const std::string& given) {
+  world.agree([&] {
+    if (world.rank() != 0) return;
+    const std::string path = io::find_checkpoint(given);
+    const io::Manifest manifest = io::read_manifest(path);
+    const Directory folder(path);
+    const bool stand =
+        folder.has(io::whole_name) &&
+        (io::lists_views(manifest) || io::why_views_differ(folder).empty());
+    if (!stand) io::make_views(folder);
+    log::info(stand ? "{}: the views of whole tensors stand already"
+                    : "{}: the views of whole tensors are made",
+              folder.path_of(io::whole_name));
+  });
+}
+
 // Compares every byte with its digest, shared out over the ranks, and names every part
 // that is damaged.
 void verify(comm::World& world, const std::string& given) {
@@ -62,8 +98,12 @@ void verify(comm::World& world, const std::string& given) {
     found = io::verify_share(path, manifest, world.rank(), world.size());
   });
   for (const auto& message : found.damage) damaged += message + "\n";
+  world.agree([&] {
+    if (world.rank() == 0) damaged += damage_of_views(path, manifest);
+  });
   const double bytes = world.sum(static_cast<double>(found.bytes));
-  const double regions = world.sum(static_cast<double>(found.damage.size()));
+  const double parts =
+      world.sum(static_cast<double>(std::count(damaged.begin(), damaged.end(), '\n')));
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   std::string all;
   for (const auto& text : world.gather_text(damaged)) all += text;
@@ -71,9 +111,9 @@ void verify(comm::World& world, const std::string& given) {
   if (!all.empty()) {
     all.pop_back();
     throw comm::Agreed(Status::bad_content,
-                       regions > 1 ? format("{} parts of the checkpoint are damaged:\n{}",
-                                            static_cast<int>(regions), all)
-                                   : all);
+                       parts > 1 ? format("{} parts of the checkpoint are damaged:\n{}",
+                                          static_cast<int>(parts), all)
+                                 : all);
   }
   describe(manifest.info, path);
   log::info(
@@ -82,6 +122,7 @@ void verify(comm::World& world, const std::string& given) {
       manifest.files.size() + (manifest.info.format_version > 1 ? 2 : 1),
       human_bytes(bytes), manifest.tensors.size(), fixed(time.count(), 2),
       fixed(bytes / time.count() * 1e-9, 2), world.size());
+  if (world.rank() == 0) say_whether_views_stand(Directory::to_read(path));
 }
 
 // What a checkpoint holds, by the first part of its tensors' paths ("model",
@@ -92,6 +133,7 @@ void summarize(comm::World& world, const std::string& given) {
     const io::CheckpointReader reader(given, 0, 0);
     describe(reader.info(), reader.directory());
     describe_deck(reader.info().deck);
+    say_whether_views_stand(Directory::to_read(reader.directory()));
     struct Sum {
       std::int64_t tensors = 0, elements = 0;
       double bytes = 0;
@@ -203,20 +245,31 @@ void check_checkpoint(const std::string& path) {
   }
 }
 
+void inspect_checkpoint(comm::World& world, const Arguments& arguments,
+                        const std::string& path) {
+  if (arguments.has("--make-views"))
+    make_views(world, path);
+  else if (arguments.has("--verify"))
+    verify(world, path);
+  else if (arguments.has("--tensors"))
+    list(world, path);
+  else
+    summarize(world, path);
+}
+
 }  // namespace
 
 int inspect(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   world.agree([&] {
     constexpr Option options[] = {{"--verify", false},  {"--tokenizer", true},
-                                  {"--tensors", false}, {"--sequence", true},
-                                  {"--step", true},     {"--row", true},
-                                  {"--ranks", true}};
+                                  {"--tensors", false}, {"--make-views", false},
+                                  {"--sequence", true}, {"--step", true},
+                                  {"--row", true},      {"--ranks", true}};
     constexpr const char* usage =
-        "trireme inspect CHECKPOINT|FOLDER [--tensors | --verify], or DATA [--tokenizer "
-        "F] "
-        "[--sequence N], or DECK [section.key=value ...] [--tokenizer F] [--step N] "
-        "[--row N] [--ranks N]";
+        "trireme inspect CHECKPOINT|FOLDER [--tensors | --verify | --make-views], or "
+        "DATA [--tokenizer F] [--sequence N], or DECK [section.key=value ...] "
+        "[--tokenizer F] [--step N] [--row N] [--ranks N]";
     arguments.parse(usage, options, 1, 10000);
     const bool deck = is_deck(arguments.words().front());
     require(deck || arguments.words().size() == 1, Status::command_line,
@@ -225,7 +278,7 @@ int inspect(comm::World& world, const Arguments& given) {
     for (const char* option : {"--step", "--row", "--ranks"})
       require(deck || !arguments.has(option), Status::command_line, "{} goes with a deck",
               option);
-    for (const char* option : {"--verify", "--tensors", "--sequence"})
+    for (const char* option : {"--verify", "--tensors", "--make-views", "--sequence"})
       require(!deck || !arguments.has(option), Status::command_line,
               "{} does not go with a deck", option);
     const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
@@ -243,6 +296,8 @@ int inspect(comm::World& world, const Arguments& given) {
               "{} goes with a file of tokens, which {} is not", option, path);
     require(!data || !arguments.has("--verify"), Status::command_line,
             "--verify compares digests, and token files have none");
+    require(!arguments.has("--make-views") || !(data || is_folder), Status::command_line,
+            "--make-views is for checkpoints, and {} is none", path);
     require(!data || !arguments.has("--tensors"), Status::command_line,
             "--tensors lists those of a model, and token files have none");
     if (data && world.rank() == 0) inspect_data(path, arguments);
@@ -254,12 +309,8 @@ int inspect(comm::World& world, const Arguments& given) {
               "--verify compares digests, and a Hugging Face folder has none");
       describe_folder(path, arguments.has("--tensors"));
     });
-  } else if (arguments.has("--verify")) {
-    verify(world, path);
-  } else if (arguments.has("--tensors")) {
-    list(world, path);
   } else {
-    summarize(world, path);
+    inspect_checkpoint(world, arguments, path);
   }
   return 0;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoints.hpp"
 
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -240,6 +241,10 @@ void Checkpoints::finish() {
   report(saver_->finish());
   if (partner_) partner_->remove();
   if (stops()) stop_requests_.fulfilled(request_);
+  // Who stops a run may soon kill it; the one that goes on makes the views.
+  constexpr double at_a_stop = 2, at_the_end = std::numeric_limits<double>::infinity();
+  watchdog_.beat_slow("making views of whole tensors", progress_.step);
+  saver_->finish_views(stops() ? at_a_stop : at_the_end);
 }
 
 // What any rank asks for: the ranks agree on the greatest.

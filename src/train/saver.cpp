@@ -75,6 +75,7 @@ Saver::Saver(comm::World& world, const config::RunConfig& config, const std::str
 void Saver::started_from(std::int64_t step) {
   retention_.started_from = step;
   writer_->set_retention(retention_);
+  writer_->add_views(step);
 }
 
 void Saver::add(std::vector<Saved>& saved,

@@ -39,7 +39,8 @@ class Saver {
   Saver(comm::World& world, const config::RunConfig& config, const std::string& deck,
         std::function<std::vector<io::TensorBox>()> boxes, const std::string& base = {});
 
-  // The run went on from this step, whose checkpoint it keeps.
+  // The run went on from this step, whose checkpoint it keeps, and gives views of whole
+  // tensors if a run that died has not.
   void started_from(std::int64_t step);
   // Begins a checkpoint, after the end of the last one. What it returns stands: the last
   // one if it was under way, and this one unless checkpoint.async.
@@ -52,6 +53,8 @@ class Saver {
   std::vector<Saved> poll();
   // Waits for the one under way.
   std::vector<Saved> finish();
+  // Waits for views of whole tensors, for so long at most.
+  void finish_views(double most_seconds) { writer_->finish_views(most_seconds); }
   // Without throwing, because another error is under way: a failure becomes a warning.
   void finish_quietly();
 

@@ -207,6 +207,7 @@ Status Trainer::run() {
   if (progress_.step >= config_.run.steps) {
     log::info("nothing to do: {} of {} steps are done", progress_.step,
               config_.run.steps);
+    checkpoints_->finish();
     return Status::done;
   }
   try {

@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "io/checkpoint_complete.hpp"
+#include "io/checkpoint_index.hpp"
+#include "io/checkpoint_views.hpp"
 #include "io/digest.hpp"
 #include "support/sharded_index.hpp"
 
@@ -57,11 +59,11 @@ void run(int ranks, const std::string& folder) {
   }
   last = Clock::now();
   io::Manifest read;
-  io::parse_index("read", bytes, read);
+  io::parse_index("read", std::move(bytes), read);
   io::require_whole("read", read);
   lap("read again before the rename");
   if (folder.empty()) return;
-  io::write_views(Directory(folder), read);
+  io::write_views(Directory(folder), io::whole_name, read);
   lap("views of whole tensors");
   std::size_t mappings = 0;  // of each tensor one for each file that holds boxes of it
   for (std::size_t i = 0; i < read.tensors.size(); ++i) {

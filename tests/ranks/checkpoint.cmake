@@ -5,6 +5,8 @@ trireme_test(checkpoint_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_test.c
   RANKS 1 2 LONG_RANKS 3 4)
 trireme_test(checkpoint_damage_test USES io
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_damage_test.cpp)
+trireme_test(checkpoint_views_test USES io LIBRARIES HDF5::HDF5 MPI::MPI_C
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_views_test.cpp)
 trireme_test(checkpoint_kill_test USES io LIBRARIES ${CMAKE_DL_LIBS}
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_kill_test.cpp ${_faults})
 trireme_test(checkpoint_error_test USES io LIBRARIES ${CMAKE_DL_LIBS} RANKS 2 LONG_RANKS 1

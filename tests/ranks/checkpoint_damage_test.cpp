@@ -18,6 +18,7 @@
 #include "io/files.hpp"
 #include "io/hdf5_file.hpp"
 #include "support/checkpoint_tensors.hpp"
+#include "support/listed_views.hpp"
 
 namespace trireme::io {
 namespace {
@@ -28,7 +29,8 @@ using test::Memory;
 
 constexpr std::int64_t limit = 1 << 24;
 
-// A checkpoint of step 2 with one shard of one rank, and one of step 1.
+// A checkpoint of step 2 with one shard of one rank, and one of step 1. Their indices
+// list the views, as those of older programs do.
 class DamageTest : public testing::Test {
  protected:
   DamageTest() {
@@ -38,6 +40,7 @@ class DamageTest : public testing::Test {
       float other = static_cast<float>(step);
       boxes.push_back({"model/step", {1}, {0}, TensorView(&other, DType::f32, {1})});
       write_checkpoint(test::world(), folder_.path(), fake_info(step), boxes, 0);
+      test::list_views(folder_.path() + "/" + step_name(step));
     }
     step_ = folder_.path() + "/step-00000002";
     for (const auto& entry : fs::directory_iterator(step_))

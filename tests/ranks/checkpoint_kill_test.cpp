@@ -8,8 +8,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "io/checkpoint_find.hpp"
+#include "io/checkpoint_views.hpp"
 #include "io/checkpoint_writer.hpp"
 #include "support/checkpoint_tensors.hpp"
 #include "support/io_faults.h"
@@ -30,6 +32,15 @@ void write_fake(const std::string& directory, std::int64_t step, int keep,
   CheckpointWriter writer(world(), directory, retention);
   writer.begin(fake_info(step), test::fake_boxes(memory, 1, 1), background);
   writer.finish();
+  writer.finish_views();
+}
+
+// What a reader gets of each tensor, in numbers.
+std::vector<std::string> digests_of(const CheckpointReader& reader) {
+  std::vector<std::string> all;
+  for (const TensorEntry& tensor : reader.tensors())
+    all.push_back(reader.digest(tensor.path));
+  return all;
 }
 
 // Writes step 2 in a child process that is killed at call `at`. True: it came to its end
@@ -51,7 +62,9 @@ bool write_and_die(const std::string& directory, int keep, bool background, int 
 void sweep(int keep, bool background) {
   const test::SharedFolder folder;
   const std::string directory = folder.path() + "/c";
-  bool seen_old = false, seen_new = false, finished = false;
+  write_fake(directory, 2, 0);
+  const auto right = digests_of(CheckpointReader(directory));
+  bool seen_old = false, seen_new = false, seen_without_views = false, finished = false;
   int calls = 0;
   for (int at = 1; !finished; ++at, ++calls) {
     ASSERT_LT(at, 1000);
@@ -63,14 +76,19 @@ void sweep(int keep, bool background) {
     const CheckpointReader reader(found);  // verifies every file
     EXPECT_TRUE(reader.info().step == 1 || reader.info().step == 2);
     (reader.info().step == 1 ? seen_old : seen_new) = true;
+    EXPECT_EQ(digests_of(reader), right) << "killed at call " << at;
+    seen_without_views |=
+        reader.info().step == 2 && !fs::exists(found + "/" + whole_name);
     if (at % 4 != 0 && !finished) continue;
     // The run goes on from what is there, and clears up.
     write_fake(directory, 2, keep);
     EXPECT_EQ(CheckpointReader(directory).info().step, 2);
+    const std::string step = directory + "/step-00000002";
+    EXPECT_EQ(why_views_differ(Directory(step)), "");
     for (const auto& entry : fs::directory_iterator(directory))
       EXPECT_NE(entry.path().filename().string().front(), '.') << entry.path();
   }
-  EXPECT_TRUE(seen_old && seen_new);
+  EXPECT_TRUE(seen_old && seen_new && seen_without_views);
   std::printf("killed at each of %d calls\n", calls - 1);
 }
 

@@ -186,6 +186,7 @@ TEST(CheckpointWriter, RanksShareAFile) {
         Memory memory;
         writer.begin(fake_info(++step), parts(memory, rows, first), background);
         ASSERT_TRUE(writer.finish().has_value());
+        writer.finish_views();
         const std::string directory = folder.path() + "/" + step_name(step);
         expect_fake(directory);
         expect_whole_views(directory);

@@ -61,6 +61,8 @@ sweep() { # RANKS ASYNC RANK [RANKS_PER_FILE]
       test "$status" = 0
     check "$ranks ranks, async $async: killed at call $at of $calls: same bits" \
       identical "$whole"
+    check "$ranks ranks, async $async: killed at call $at of $calls: views" \
+      test -e "$work/run/checkpoints/step-00000004/checkpoint.h5"
     tried=$((tried + 1))
   done
   echo "$ranks ranks, async $async, rank $rank: killed at $tried of $calls calls"

@@ -44,9 +44,11 @@ class Share {
 };
 
 inline constexpr std::int64_t first_step = 7;
-// Removes the checkpoints of other steps.
+// Removes the checkpoints of other steps. Leaves views to make_views().
 void save(comm::World& world, const std::string& folder, Share& share,
           std::int64_t step = first_step);
+// What a thread of rank 0 does behind the checkpoint of the first step.
+void make_views(comm::World& world, const std::string& folder);
 // Finds the newest checkpoint, compares all digests and fills the share.
 void resume(comm::World& world, const comm::Mesh& mesh, const std::string& folder,
             Share& share);

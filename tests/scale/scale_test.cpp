@@ -113,6 +113,7 @@ void measure_checkpoint(Simulation& run, Table& table, int ranks) {
   });
   run.phase(table, "save",
             [&](Rank& rank, int) { save(*rank.world, folder, *rank.share); });
+  run.phase(table, "views", [&](Rank& rank, int) { make_views(*rank.world, folder); });
   run.between([&](Rank& rank, int) { rank.share->forget(); });
   run.phase(table, "resume", [&](Rank& rank, int) {
     resume(*rank.world, *rank.mesh, folder, *rank.share);
@@ -123,7 +124,7 @@ void measure_checkpoint(Simulation& run, Table& table, int ranks) {
   // Rank 0 looks at each file of a checkpoint before it gets its name.
   table["save"].linear = {{stats, 1}};
   const double index = index_bytes_in(folder);
-  table["save"].index[ranks] = table["resume"].index[ranks] = index;
+  for (const char* phase : {"save", "views", "resume"}) table[phase].index[ranks] = index;
   // The next one, for which the first goes: each rank removes a shard of it, after rank 0
   // has looked whether its files are whole, as a run does once.
   run.phase(table, "replace", [&](Rank& rank, int) {

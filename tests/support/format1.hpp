@@ -9,6 +9,7 @@
 
 #include "io/checkpoint_manifest.hpp"
 #include "io/digest.hpp"
+#include "support/listed_views.hpp"
 
 namespace trireme::test {
 
@@ -70,7 +71,8 @@ inline std::string format1_text(const io::Manifest& manifest) {
 
 // Makes a checkpoint one of format 1.
 inline void make_format1(const std::string& step) {
-  const std::string text = format1_text(io::read_manifest(step));
+  const std::string text = format1_text(manifest_with_views(step));
+  std::filesystem::remove(step + "/" + io::views_digest_name);
   std::filesystem::remove(step + "/" + io::index_name);
   std::ofstream(step + "/" + io::manifest_name, std::ios::binary | std::ios::trunc)
       << text;

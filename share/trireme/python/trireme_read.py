@@ -64,16 +64,26 @@ def _flat(record, prefix=""):
 
 def checkpoint_path(path):
     """The folder of a checkpoint: a step's folder, or a run's newest."""
-    if os.path.exists(os.path.join(path, "checkpoint.h5")):
+    if os.path.exists(os.path.join(path, "manifest.json")):
         return path
     folder = os.path.join(path, "checkpoints")
     folder = folder if os.path.isdir(folder) else path
     steps = sorted(name for name in os.listdir(folder)
                    if name.startswith("step-")
-                   and os.path.exists(os.path.join(folder, name, "checkpoint.h5")))
+                   and os.path.exists(os.path.join(folder, name, "manifest.json")))
     if not steps:
         raise FileNotFoundError(f"{path}: no checkpoint")
     return os.path.join(folder, steps[-1])
+
+
+def _views(path):
+    """The file in which a checkpoint's tensors are whole. It is made after the checkpoint."""
+    checkpoint = checkpoint_path(path)
+    views = os.path.join(checkpoint, "checkpoint.h5")
+    if not os.path.exists(views):
+        raise FileNotFoundError(f"{views} is not made yet, or the run died before: "
+                                f"trireme inspect {checkpoint} --make-views makes it")
+    return views
 
 
 def tensors(path, group="model"):
@@ -81,7 +91,7 @@ def tensors(path, group="model"):
     of "model", or "optimizer/moment1" and the like. bfloat16 comes as float32."""
     import h5py
 
-    with h5py.File(os.path.join(checkpoint_path(path), "checkpoint.h5"), "r") as file:
+    with h5py.File(_views(path), "r") as file:
         found = []
         file[group].visititems(
             lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
@@ -118,7 +128,7 @@ def attributes(path):
     """The attributes of a checkpoint, such as step and tokens, but for its deck."""
     import h5py
 
-    with h5py.File(os.path.join(checkpoint_path(path), "checkpoint.h5"), "r") as file:
+    with h5py.File(_views(path), "r") as file:
         return {key: value.decode() if isinstance(value, bytes) else value
                 for key, value in file.attrs.items() if key != "deck"}
 
