@@ -193,8 +193,11 @@ not taken for a model; the same command goes on with it.
   --dtype T        fp32, bf16, fp16 or fp64 for all weights (default: as they are)
   --shard-bytes N  bytes of each file of weights at most (a larger tensor has a file of
                    its own)
-  --quantize Q     writes a folder with weights as codes: nf4, int8 or fp8; FROM may be a
+  --quantize Q     writes a folder with weights as codes: nf4, fp4 or int8 (bitsandbytes),
+                   fp8 or int4 (compressed-tensors), fp8-blocks (DeepSeek); FROM may be a
                    folder too
+  --double-quantization   of nf4 and fp4: the largest magnitudes of blocks become codes too
+  --keep-experts   of nf4, fp4 and int8: experts stay numbers, for transformers 5
   --merge          of a run with adapters: the whole model with them
   --merge-adapter LIST    adds adapters to the weights: DIR[=WEIGHT],...
   --unmerge-adapter LIST  takes them away again

@@ -28,7 +28,8 @@ using convert::QuantizeTo;
 
 constexpr std::string_view usage =
     "trireme convert FROM TO [--dtype fp32|bf16|fp16|fp64] [--shard-bytes N] "
-    "[--quantize nf4|int8|fp8] [--merge] "
+    "[--quantize nf4|fp4|int8|fp8|fp8-blocks|int4] [--double-quantization] "
+    "[--keep-experts] [--merge] "
     "[--merge-adapter DIR[=WEIGHT],...] [--unmerge-adapter DIR[=WEIGHT],...]";
 // Of folders as transformers 4 has it; of checkpoints so that ranks have enough to share.
 constexpr std::int64_t folder_shard_bytes = 5'000'000'000;
@@ -42,13 +43,26 @@ std::optional<DType> read_dtype(const Arguments& arguments) {
   fail(Status::command_line, "--dtype: '{}' is none of fp32, bf16, fp16 and fp64", name);
 }
 
-QuantizeTo read_quantize(const Arguments& arguments) {
-  if (!arguments.has("--quantize")) return QuantizeTo::none;
-  const std::string name = arguments.text("--quantize", "");
-  if (name == "nf4") return QuantizeTo::nf4;
-  if (name == "int8") return QuantizeTo::int8;
-  if (name == "fp8") return QuantizeTo::fp8;
-  fail(Status::command_line, "--quantize: '{}' is none of nf4, int8 and fp8", name);
+convert::Quantize read_quantize(const Arguments& arguments) {
+  constexpr auto nested = "--double-quantization", keep = "--keep-experts";
+  convert::Quantize how{QuantizeTo::none, arguments.has(nested), arguments.has(keep)};
+  if (arguments.has("--quantize")) {
+    const std::string name = arguments.text("--quantize", "");
+    const auto to = convert::quantize_to(name);
+    require(to.has_value(), Status::command_line, "--quantize: '{}' is none of {}", name,
+            convert::ways_to_quantize());
+    how.to = *to;
+  }
+  const bool four = how.to == QuantizeTo::nf4 || how.to == QuantizeTo::fp4;
+  require(four || !how.nested, Status::command_line,
+          "{}: is of nf4 and fp4 alone: write --quantize nf4 (or fp4), or leave it out",
+          nested);
+  require(
+      how.of_bitsandbytes() || !how.keeps_experts, Status::command_line,
+      "{}: is of nf4, fp4 and int8 alone, for transformers reads experts of the others: "
+      "leave it out",
+      keep);
+  return how;
 }
 
 // Adapters to add (or, with weights below 0, to take away).
@@ -242,7 +256,7 @@ void checkpoint_to_folder(comm::World& world, const std::string& from,
     require(!own || merging.own || merging.adapters.empty(), Status::command_line,
             "{} has an adapter of its own: write --merge, too, to add it to the model",
             from);
-    require(!own || merging.own || options.quantize == QuantizeTo::none,
+    require(!own || merging.own || options.quantize.to == QuantizeTo::none,
             Status::command_line,
             "--quantize: {} has an adapter, which is written alone: write --merge, too",
             from);
@@ -277,6 +291,13 @@ void folder_to_folder(comm::World& world, const std::string& from, const std::st
   world.agree([&] {
     folder.emplace(from);
     require_no_own(merging, from);
+    require(
+        folder->config().quantization.kind == convert::Quantization::Kind::none,
+        Status::bad_content,
+        "--quantize: {} holds codes already (quantization_config of config.json), and "
+        "codes are made of numbers; convert it to a checkpoint, which has numbers, and "
+        "quantize that",
+        from);
     const auto type_of = [&](const std::string& name) {
       for (const auto& tensor : folder->tensors())
         if (tensor.whole.name == name) return folder->dtype_of(tensor);
@@ -301,9 +322,11 @@ int convert(comm::World& world, const Arguments& given) {
   convert::FolderOptions options;
   Merging merging;
   world.agree([&] {
-    constexpr Option known[] = {{"--dtype", true},         {"--shard-bytes", true},
-                                {"--quantize", true},      {"--merge", false},
-                                {"--merge-adapter", true}, {"--unmerge-adapter", true}};
+    constexpr Option known[] = {
+        {"--dtype", true},         {"--shard-bytes", true},
+        {"--quantize", true},      {"--double-quantization", false},
+        {"--keep-experts", false}, {"--merge", false},
+        {"--merge-adapter", true}, {"--unmerge-adapter", true}};
     arguments.parse(usage, known, 2, 2);
     from = without_slash(arguments.words()[0]);
     to = without_slash(arguments.words()[1]);
@@ -312,14 +335,14 @@ int convert(comm::World& world, const Arguments& given) {
     merging = read_merging(arguments);
     options.shard_bytes = arguments.integer(
         "--shard-bytes",
-        convert::is_model_folder(from) && options.quantize == QuantizeTo::none
+        convert::is_model_folder(from) && options.quantize.to == QuantizeTo::none
             ? checkpoint_shard_bytes
             : folder_shard_bytes,
         1, INT64_MAX);
   });
   if (!convert::is_model_folder(from)) {
     checkpoint_to_folder(world, from, to, options, merging);
-  } else if (options.quantize != QuantizeTo::none) {
+  } else if (options.quantize.to != QuantizeTo::none) {
     folder_to_folder(world, from, to, options, merging);
   } else {
     to_checkpoint(world, from, to, options, merging);

@@ -58,7 +58,8 @@ constexpr std::string_view overview_text =
            DECK [section.key=value ...]     what a run trains on: shares, a row of a step
            [--step N] [--row N] [--ranks N] [--tokenizer F]
   convert  FROM TO                          a Hugging Face folder to a checkpoint, or back
-           [--dtype T] [--shard-bytes N] [--quantize nf4|int8|fp8] [--merge]
+           [--dtype T] [--shard-bytes N] [--quantize nf4|fp4|int8|fp8|fp8-blocks|int4]
+           [--double-quantization] [--keep-experts] [--merge]
            [--merge-adapter DIR[=WEIGHT],...] [--unmerge-adapter DIR[=WEIGHT],...]
   tokenize FILES... --tokenizer F -o OUT.h5 text or JSON lines to a token file
            [--format hdf5|megatron|llmc] [--field NAME] [--end-token TEXT] [--threads N]

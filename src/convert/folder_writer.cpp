@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/directory.hpp"
+#include "base/log.hpp"
 #include "base/memory.hpp"
 #include "base/version.hpp"
 #include "convert/folder_config.hpp"
@@ -61,7 +62,10 @@ class Plan {
  public:
   Plan(const FolderSource& source, const model::ModelConfig& model,
        const FolderOptions& options)
-      : to_(options.quantize), shard_bytes_(options.shard_bytes), row_(row_for(model)) {
+      : quantize_(options.quantize),
+        writer_(code_writer(options.quantize)),
+        shard_bytes_(options.shard_bytes),
+        row_(row_for(model)) {
     require(row_ != nullptr, Status::bad_content,
             "model.architecture = \"{}\" has no class in transformers", model.row().name);
     for (const auto& whole : model::whole_tensors(model)) {
@@ -75,8 +79,8 @@ class Plan {
       }
       add(whole, place, dtype);
     }
-    require(to_ == QuantizeTo::none || coded_ > 0, Status::bad_content,
-            "{} has no linear layers outside of experts that could be quantized",
+    require(!quantizes() || coded_ > 0, Status::bad_content,
+            "{} has no linear layers that could be quantized: leave out --quantize",
             row_->class_name);
     for (std::size_t i = 0; i < files_.size(); ++i)
       shards_.push_back(
@@ -88,7 +92,20 @@ class Plan {
   DType dtype() const { return dtype_.value_or(DType::f32); }
   std::int64_t bytes() const { return total_; }
   std::int64_t count() const { return count_; }
-  QuantizeTo quantize() const { return to_; }
+  bool quantizes() const { return writer_ != nullptr; }
+  const CodeWriter& writer() const { return *writer_; }
+  // Says what whoever reads the folder must know.
+  void report() const {
+    if (stacked_experts_)
+      log::info(
+          "experts stay numbers: {} has one tensor of all of them, and no codes of it",
+          row_->class_name);
+    if (expert_codes_ && quantize_.of_bitsandbytes() && !quantize_.keeps_experts)
+      log::info(
+          "experts are codes, which transformers 4 reads and transformers 5 does not, of "
+          "bitsandbytes; --keep-experts leaves them numbers");
+    if (!caution_.empty()) log::warn("{}", caution_);
+  }
   // Linear layers that stay numbers.
   const std::vector<std::string>& kept_modules() const { return kept_modules_; }
 
@@ -104,27 +121,27 @@ class Plan {
 
  private:
   void add(const model::WholeTensor& whole, const FolderPlace& place, DType dtype) {
-    const Written as =
-        to_ == QuantizeTo::none ? Written::numbers : written_as(whole, place);
+    const Written as = quantizes() ? written_as(whole, place) : Written::numbers;
+    stacked_experts_ = stacked_experts_ || as == Written::stacked;
+    expert_codes_ = expert_codes_ || as == Written::expert;
     const Origin origin{{{whole, place}}, dtype};
     if (as == Written::linear && module_of(place.name) != kept_modules_[0])
       kept_modules_.push_back(module_of(place.name));
-    if (as != Written::codes) {
+    if (as != Written::codes && (as != Written::expert || quantize_.keeps_experts)) {
       io::SafetensorsTensor tensor{place.name, &io::safetensors_type(dtype), {}, 0, 0};
       const Shape& shape = place.shape;
       for (int i = 0; i < shape.rank(); ++i) tensor.extents.push_back(shape[i]);
       put({std::move(tensor)}, origin);
       return;
     }
-    require(to_ != QuantizeTo::fp8 || place.transform == model::Transform::copy,
-            Status::bad_content,
-            "compressed-tensors does not read FP8 codes of {}, which keeps weights as "
-            "[inputs, outputs]: write --quantize int8 or nf4",
-            row_->class_name);
+    writer_->check(whole, place);
+    const std::string_view caution = writer_->caution(whole.shape);
+    if (caution_.empty() && !caution.empty())
+      caution_ = format("'{}' {}", place.name, caution);
     Origin coded = origin;
     if (dtype == DType::f64) coded.dtype = DType::f32;  // there are no codes of it
     ++coded_;
-    put(coded_tensors(to_, place.name, whole.shape, coded.dtype), coded);
+    put(writer_->tensors(place.name, whole.shape, coded.dtype), coded);
   }
 
   // Adds tensors of one origin to the last file, or to a new one.
@@ -151,7 +168,8 @@ class Plan {
     return elements * tensor.type->bits / 8;
   }
 
-  QuantizeTo to_;
+  Quantize quantize_;
+  CodeWriterPtr writer_;  // null: all are numbers
   std::int64_t shard_bytes_;
   const model::HuggingFaceRow* row_;
   std::vector<std::vector<io::SafetensorsTensor>> files_{1};
@@ -160,6 +178,8 @@ class Plan {
   // A head that is tied has no tensor, and must be named all the same.
   std::vector<std::string> kept_modules_{"lm_head"};
   std::optional<DType> dtype_;
+  bool stacked_experts_ = false, expert_codes_ = false;
+  std::string caution_;  // about the first matrix that has one
   std::int64_t filled_ = 0, total_ = 0, count_ = 0, coded_ = 0;
 };
 
@@ -183,8 +203,8 @@ class Loader {
                         "numbers to be quantized");
     read(whole, matrix.view());
     const std::string& name = origin.parts[0].place.name;
-    std::vector<Buffer> all = encode_matrix(plan_.quantize(), name, matrix.view());
-    const auto entries = coded_tensors(plan_.quantize(), name, whole.shape, origin.dtype);
+    std::vector<Buffer> all = plan_.writer().encode(name, matrix.view());
+    const auto entries = plan_.writer().tensors(name, whole.shape, origin.dtype);
     for (std::size_t i = 1; i < all.size(); ++i)
       if (static_cast<int>(i) != origin.coded && asked_.count(entries[i].name) == 0)
         small_[entries[i].name] = std::move(all[i]);
@@ -255,7 +275,9 @@ std::string job_of(const FolderSource& source, const Plan& plan,
   job["to"] = "Hugging Face folder";
   job["source"] = source.digest;
   job["dtype"] = options.dtype ? name_of(*options.dtype) : "as stored";
-  job["quantize"] = static_cast<int>(options.quantize);
+  job["quantize"] = name_of(options.quantize.to);
+  job["double_quantization"] = options.quantize.nested;
+  job["keep_experts"] = options.quantize.keeps_experts;
   job["shard_bytes"] = options.shard_bytes;
   job["shards"] = plan.shards().size();
   job["program"] = build_info().version;
@@ -276,10 +298,9 @@ void write_rest(const FolderSource& source, const model::ModelConfig& model,
   if (plan.shards().size() > 1)
     io::write_text_atomically(folder, io::safetensors_index_name, plan.index());
   std::string config = folder_config_text(model, plan.dtype(), kept);
-  if (plan.quantize() != QuantizeTo::none) {
+  if (plan.quantizes()) {
     io::Json json = io::Json::parse(config);
-    json["quantization_config"] =
-        quantization_block(plan.quantize(), plan.dtype(), plan.kept_modules());
+    json["quantization_config"] = plan.writer().config(plan.dtype(), plan.kept_modules());
     config = json.dump(2) + "\n";
   }
   io::write_text_atomically(folder, config_name, config);
@@ -317,6 +338,7 @@ WrittenFolder write_folder(comm::World& world, const FolderSource& source,
             "{}: is there already; nothing is replaced", path);
     io::PartialWork::prepare(parent, temporary, job_of(source, *plan, options));
     lock.emplace(parent.path_of(temporary));
+    plan->report();
   });
   const auto work = [&] {
     return io::PartialWork(Directory(parent_of(path)).open(temporary));

@@ -19,7 +19,7 @@ namespace trireme::convert {
 struct FolderOptions {
   std::optional<DType> dtype;    // of the weights; none: as they are stored
   std::int64_t shard_bytes = 0;  // of a file's tensors; at least one tensor
-  QuantizeTo quantize = QuantizeTo::none;
+  Quantize quantize{};
 };
 
 // What a folder is made of: a checkpoint, or another folder.

@@ -95,8 +95,8 @@ void QuantizedBase::make_blocks(const Box& box, OwnedCodes& out) const {
     std::vector<std::uint8_t> codes(static_cast<std::size_t>(count));
     for (std::int64_t at = 0; at < count; at += block) {
       const std::int64_t size = std::min(block, count - at);
-      const float scale = nf4_codes(rows.view().data<float>() + at, size, size == block,
-                                    codes.data() + at);
+      const float scale = four_bit_codes(FourBitType::nf4, rows.view().data<float>() + at,
+                                         size, size == block, codes.data() + at);
       const std::int64_t place = (first * K + at) / block - first_block;
       if (place >= 0 && place < scales.elements()) scales.data<float>()[place] = scale;
     }

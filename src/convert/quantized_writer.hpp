@@ -1,40 +1,41 @@
-// Weights of a folder that is written, as codes: which of them, and in what tensors.
+// Weights of a folder that is written, as codes: which of them, and in what way.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "base/memory.hpp"
-#include "convert/folder_place.hpp"
-#include "io/json_fields.hpp"
-#include "io/safetensors.hpp"
+#include "convert/code_writer.hpp"
 
 namespace trireme::convert {
 
-// NF4 in blocks of 64 and LLM.int8(), as bitsandbytes has them, and E4M3 with a scale for
-// each output, as compressed-tensors has it.
-enum class QuantizeTo : std::uint8_t { none, nf4, int8, fp8 };
+enum class QuantizeTo : std::uint8_t { none, nf4, fp4, int8, fp8, fp8_blocks, int4 };
 
-// What becomes of a tensor of the model: codes are for the linear layers of blocks, but
-// for routers and experts, which transformers does not keep in linear layers. `linear`:
-// is a linear layer there, of numbers.
-enum class Written : std::uint8_t { numbers, linear, codes };
+// What `convert --quantize` calls them.
+std::string_view name_of(QuantizeTo to);
+std::optional<QuantizeTo> quantize_to(std::string_view name);
+// All names but "none", as a sentence lists them: "nf4, fp4 and int8".
+std::string ways_to_quantize();
+
+struct Quantize {
+  QuantizeTo to = QuantizeTo::none;
+  bool nested = false;         // double quantization, of nf4 and fp4
+  bool keeps_experts = false;  // as numbers, of nf4, fp4 and int8
+
+  bool of_bitsandbytes() const;
+};
+
+// Null of none.
+CodeWriterPtr code_writer(const Quantize& how);
+
+// What becomes of a tensor of the model: codes are for the linear layers of blocks and of
+// experts that have tensors of their own. Routers, the head and what else is small stay
+// numbers. `linear`: is a linear layer, of numbers. `expert`: is a matrix of codes of an
+// expert. `stacked`: is one of the experts that lie in one tensor, which no library reads
+// as codes of these ways.
+enum class Written : std::uint8_t { numbers, linear, stacked, expert, codes };
 Written written_as(const model::WholeTensor& whole, const FolderPlace& place);
-
-// The tensors of a folder that a matrix of codes is stored in. dtype: of its numbers.
-std::vector<io::SafetensorsTensor> coded_tensors(QuantizeTo to, const std::string& name,
-                                                 const Shape& shape, DType dtype);
-
-// All of these, made of the matrix (dense, on the host, of that type): in the order of
-// coded_tensors(). Throws Error(bad_content) for numbers that have no codes.
-std::vector<Buffer> encode_matrix(QuantizeTo to, const std::string& name,
-                                  const TensorView& numbers);
-
-// `quantization_config` of config.json. kept: modules of linear layers that stay numbers.
-io::Json quantization_block(QuantizeTo to, DType dtype,
-                            const std::vector<std::string>& kept);
 
 }  // namespace trireme::convert

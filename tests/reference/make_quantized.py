@@ -4,11 +4,13 @@
 for every case and tensor the XXH3-128 of its numbers in float32, as bitsandbytes and
 compressed-tensors give them; those of GPTQ and AWQ by the definition of their formats."""
 
+import glob
 import json
 import os
 import shutil
 import sys
 
+import make_written_codes
 import numpy as np
 import safetensors.torch
 import torch
@@ -225,30 +227,44 @@ def write(folder, name):
     return lines
 
 
-def written(folder):
-    """What `convert --quantize` makes of a folder of numbers, by the libraries."""
-    stored = safetensors.torch.load_file(os.path.join(folder, "model.safetensors"))
-    _, rows = int8_rows()
-    for key, weight in sorted(stored.items()):
-        scale = weight.abs().amax(1, keepdim=True) / 448 if weight.ndim == 2 else None
-        for how in ("nf4", "int8", "fp8"):
-            numbers = weight
-            if "_proj." in key and how == "nf4":
-                numbers = flat_numbers(*functional.quantize_4bit(
-                    weight, blocksize=64, quant_type="nf4"))
-            elif "_proj." in key and how == "int8":
-                numbers = rows(key, weight)[1]
-            elif "_proj." in key:
-                codes = (weight / scale).clamp(-448, 448).to(torch.float8_e4m3fn)
-                numbers = codes.float() * scale
-            digest = xxhash.xxh3_128(numbers.float().contiguous().numpy().tobytes())
-            yield f"written_{how} {digest.hexdigest()} {key}"
+def written(how, key, weight):
+    """The numbers of what `convert --quantize` makes of a tensor, by the libraries."""
+    if "_proj." not in key and ".experts." not in key:
+        return weight
+    if how == "int8":
+        return int8_rows()[1](key, weight)[1]
+    if how == "fp8":
+        scale = weight.abs().amax(1, keepdim=True) / 448
+        return (weight / scale).clamp(-448, 448).to(torch.float8_e4m3fn).float() * scale
+    if how == "fp8-blocks":
+        (codes, scales), _ = make_written_codes.fp8_blocks(weight)
+        scales = scales.repeat_interleave(128, 0).repeat_interleave(128, 1)
+        return codes.float() * scales[:weight.shape[0], :weight.shape[1]]
+    codes, state = functional.quantize_4bit(weight, blocksize=64, quant_type=how[:3])
+    if how.endswith("+"):  # double quantization
+        make_written_codes.nested(state)
+    return flat_numbers(codes, state)
+
+
+WRITTEN = {"llama": ("nf4", "nf4+", "fp4", "fp4+", "int8", "fp8", "fp8-blocks"),
+           "mixtral": ("nf4+", "int8", "fp8", "fp8-blocks")}
+
+
+def all_written(folder):
+    name = os.path.basename(folder)
+    for path in sorted(glob.glob(os.path.join(folder, "*.safetensors"))):
+        for key, weight in sorted(safetensors.torch.load_file(path).items()):
+            for how in WRITTEN[name]:
+                numbers = written(how, key, weight).float().contiguous().numpy()
+                digest = xxhash.xxh3_128(numbers.tobytes()).hexdigest()
+                yield f"written_{name}_{how} {digest} {key}"
 
 
 if __name__ == "__main__":
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "quantized")
     target = sys.argv[1] if len(sys.argv) > 1 else here
     every = [line for name in CASES for line in write(target, name)]
-    every += written(os.path.join(os.path.dirname(here), "folders", "llama"))
+    for model in WRITTEN:
+        every += all_written(os.path.join(os.path.dirname(here), "folders", model))
     with open(os.path.join(target, "digests.txt"), "w") as out:
         out.write("\n".join(every) + "\n")

@@ -48,7 +48,7 @@ within() { # A B PERCENT
 own=$(perplexity "$work/bf16")
 learned() { awk -v own="$own" 'BEGIN { exit !(own > 1 && own < 200) }'; }
 check "it has learned: half of a guess among 400" learned
-for kind in int8:1 fp8:1 nf4:3; do
+for kind in int8:1 fp8:1 fp8-blocks:1 nf4:3; do
   run 1 convert "$work/bf16" "$work/${kind%:*}" --quantize "${kind%:*}"
   check "it becomes a folder of ${kind%:*}" test "$status" = 0
   check "perplexity of ${kind%:*}" within "$(perplexity "$work/${kind%:*}")" "$own" "${kind#*:}"

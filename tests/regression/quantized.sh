@@ -21,28 +21,112 @@ digests "$work/two.ck" >"$work/a"
 sed -n 's/^nf4_odd //p' digests.txt | sort >"$work/b"
 check "two ranks read the same" cmp "$work/a" "$work/b"
 
-# Numbers become the codes of the libraries, from a folder and from a checkpoint.
-run 1 convert ../folders/llama "$work/llama.ck"
-for how in nf4 int8 fp8; do
-  run 1 convert ../folders/llama "$work/$how" --quantize $how
-  check "$how is written" test "$status" = 0
-  run 2 convert "$work/llama.ck" "$work/$how.of" --quantize $how --shard-bytes 3000
-  check "$how is written of a checkpoint" test "$status" = 0
-  for folder in "$work/$how" "$work/$how.of"; do
+# Numbers become the codes of the libraries, from a folder and from a checkpoint; experts' too.
+# HOW+ is double quantization.
+written() {
+  local model=$1 how=$2 folder
+  local options="--quantize ${how%+}"
+  [ "$how" = "${how%+}" ] || options="$options --double-quantization"
+  # shellcheck disable=SC2086 # these are words
+  run 1 convert "../folders/$model" "$work/$model.$how" $options
+  check "$how of $model is written" test "$status" = 0
+  # shellcheck disable=SC2086
+  run 2 convert "$work/$model.ck" "$work/$model.$how.of" $options --shard-bytes 3000
+  check "$how of $model is written of a checkpoint" test "$status" = 0
+  for folder in "$work/$model.$how" "$work/$model.$how.of"; do
     rm -rf "$work/again"
     run 1 convert "$folder" "$work/again" --dtype fp32
     digests "$work/again" >"$work/a"
-    sed -n "s/^written_$how //p" digests.txt | sort >"$work/b"
-    check "$how has the codes of its library" cmp "$work/a" "$work/b"
+    sed -n "s/^written_${model}_$how //p" digests.txt | sort >"$work/b"
+    check "$how of $model has the codes of its library" cmp "$work/a" "$work/b"
+    check "$how of $model has numbers" test -s "$work/a"
   done
-  run 1 evaluate "$work/$how" ../folders/tokens.h5
-  check "$how is evaluated" test "$status" = 0
+}
+
+# same_from_codes NAME: logits from its codes, and from the numbers that they stand for.
+same_from_codes() {
+  local weights
+  for weights in codes numbers; do
+    run 1 evaluate "$work/$1" ../folders/tokens.h5 --weights $weights --logits "$work/$weights.h5"
+    check "$1 is evaluated from $weights" test "$status" = 0
+  done
+  check "$1 has the same logits from both" "$H5_COMPARE" "$work/codes.h5" "$work/numbers.h5" 0
+}
+
+for model in llama mixtral; do run 1 convert ../folders/$model "$work/$model.ck"; done
+for how in nf4 nf4+ fp4 fp4+ int8 fp8 fp8-blocks; do written llama $how; done
+for how in nf4+ int8 fp8 fp8-blocks; do
+  written mixtral $how
+  same_from_codes mixtral.$how
 done
-run 1 convert ../folders/llama "$work/to" --quantize int2
-check "an unknown way to quantize" expect 64 'none of nf4, int8 and fp8'
-run 1 convert ../folders/gpt2 "$work/to" --quantize fp8
-check "GPT-2 has no FP8" expect 65 'write --quantize int8 or nf4'
-check "nothing is written of it" test ! -e "$work/to"
+same_from_codes llama.fp4+
+
+# has FOLDER TEXT: whether `inspect` lists such a tensor.
+has() { "$TRIREME" inspect "$1" --tensors | grep -qE "$2"; }
+has_none() { ! has "$@"; }
+check "experts of Mixtral are codes" has "$work/mixtral.nf4+" 'NF4 .*experts\.0\.w1'
+check "its routers are numbers" has_none "$work/mixtral.nf4+" 'NF4 .*(gate|lm_head|embed)'
+run 1 convert ../folders/mixtral "$work/kept" --quantize int8 --keep-experts
+check "experts stay numbers" has_none "$work/kept" 'INT8 .*experts'
+check "and nothing else" has "$work/kept" 'INT8 .*q_proj'
+run 1 convert ../folders/gpt_oss "$work/stacked" --quantize fp4 --double-quantization
+check "experts in one tensor stay numbers" grep -q 'experts stay numbers: GptOssForCausalLM' "$work/out"
+same_from_codes stacked
+
+# moe DIRECTORY WIDTH: a Mixtral of one step.
+moe() {
+  cat >"$work/moe.toml" <<EOD
+run.steps = 1
+run.directory = "$1"
+model.architecture = "mixtral"
+model.layers = 1
+model.hidden = $2
+model.heads = 4
+model.feed_forward = 256
+model.vocabulary = 67
+model.sequence = 16
+model.moe.experts = 3
+model.moe.top_k = 2
+data.source = "synthetic"
+batch.global = 1
+batch.micro = 1
+precision.compute = "fp32"
+checkpoint.every = 1
+EOD
+  run 1 train "$work/moe.toml"
+  check "a Mixtral $2 wide is made" test "$status" = 0
+}
+moe "$work/moe" 128
+for type in fp32 bf16; do
+  run 1 convert "$work/moe" "$work/int4.$type" --quantize int4 --dtype $type
+  check "int4 is written of $type" test "$status" = 0
+  check "experts are int4" has "$work/int4.$type" 'INT4 .*experts\.2\.w2'
+  same_from_codes "int4.$type"
+done
+moe "$work/cut" 160
+run 1 convert "$work/cut" "$work/blocks" --quantize fp8-blocks
+check "blocks that are cut short are said" grep -q 'warning: .*last block of less than 128' "$work/out"
+same_from_codes blocks
+
+# refused STATUS MESSAGE FROM OPTIONS...: nothing is written.
+refused() {
+  local wanted=$1 message=$2 from=$3
+  shift 3
+  run 1 convert "$from" "$work/to" "$@"
+  check "refused: $from $*" expect "$wanted" "$message"
+  check "nothing is written of it" test ! -e "$work/to"
+}
+refused 64 'none of nf4, fp4, int8, fp8, fp8-blocks and int4' ../folders/llama --quantize int2
+refused 64 'double-quantization: is of nf4 and fp4 alone' ../folders/llama --double-quantization
+refused 64 'double-quantization: is of nf4 and fp4 alone' ../folders/llama --quantize int8 --double-quantization
+refused 64 'keep-experts: is of nf4, fp4 and int8 alone' ../folders/llama --quantize int4 --keep-experts
+for how in fp8 fp8-blocks int4; do
+  refused 65 'write --quantize int8, nf4 or fp4' ../folders/gpt2 --quantize $how
+done
+refused 65 "do not divide the 160 of '.*q_proj.weight': write --quantize" "$work/cut" --quantize int4
+for folder in nf4 ct_int4 gptq; do
+  refused 65 'holds codes already' "$folder" --quantize fp8
+done
 
 # Codes in memory: 27 million weights are 54.5 MB in bf16, and 15.3 MB as NF4 (4.5 bits each)
 # with 6.8 MB for the numbers of a layer. Allocators and libraries differ by some MB.

@@ -79,7 +79,7 @@ TEST(QuantizedBase, CodesAreThoseThatConvertWrites) {
                                    {BaseCodes::int8, convert::QuantizeTo::int8},
                                    {BaseCodes::fp8, convert::QuantizeTo::fp8}}) {
       SCOPED_TRACE(format("{} {}", name_of(kind), name_of(type)));
-      const auto written = convert::encode_matrix(to, path, matrix.view());
+      const auto written = convert::code_writer({to})->encode(path, matrix.view());
       const OwnedCodes made =
           coded_base(kind, type)->read_codes(path, {N, K}, {0, 0}, {N, K});
       ASSERT_EQ(written[0].bytes(), made.codes.bytes());
