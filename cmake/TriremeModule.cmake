@@ -139,6 +139,17 @@ function(trireme_backend_sources result)
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
+# trireme_round_each(<source>): its products and sums are rounded one by one, as numbers are
+# defined that others decode, too. Compilers would make one operation of both.
+function(trireme_round_each source)
+  set(option -ffp-contract=off)
+  if(source MATCHES "\\.cu$" AND NOT TRIREME_CUDA STREQUAL "EMULATED")
+    set(option --fmad=false)
+  endif()
+  set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${option})
+  set_property(SOURCE ${source} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
 # The modules with loops over numbers or text. A release build compiles the others with -O2: they
 # decide, read and write, which -O3 makes larger and not faster.
 set(_modules_of_loops base comm data kernels nn optim parallel text)

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/block_scale.hpp"
 #include "base/split.hpp"
 #include "convert/quantized_matrix.hpp"
 #include "io/json_fields.hpp"
@@ -169,14 +170,12 @@ class FourBits : public QuantizedMatrix {
     const Buffer nested =
         read_elements(files, *nested_, DType::f32, from,
                       (first + count - 1) / state_.nested_block - from + 1);
-    for (std::int64_t i = 0; i < count; ++i) {
-      // Product and sum are rounded each: the product is exact in double.
-      const double number =
-          map.view().data<float>()[codes.view().data<std::uint8_t>()[i]];
-      const double scale =
-          nested.view().data<float>()[(first + i) / state_.nested_block - from];
-      to[i] = static_cast<float>(number * scale) + state_.offset;
-    }
+    const auto* const numbers = map.view().data<float>();
+    const auto* const scale_of = nested.view().data<float>();
+    for (std::int64_t i = 0; i < count; ++i)
+      to[i] = nested_absmax(numbers[codes.view().data<std::uint8_t>()[i]],
+                            scale_of[(first + i) / state_.nested_block - from],
+                            state_.offset);
   }
 
   Shape shape_;
