@@ -36,8 +36,12 @@ TRIREME_HOST_DEVICE float kept_absmax(const BlockScale& scale, float absmax) {
 // is volatile, no compiler makes one operation of, as they do of a product in double,
 // too.
 TRIREME_HOST_DEVICE float nested_absmax(float number, float scale, float offset) {
+#ifdef __CUDA_ARCH__
+  return __fadd_rn(__fmul_rn(number, scale), offset);
+#else
   const volatile float product = number * scale;
   return product + offset;
+#endif
 }
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 
 #include "base/split.hpp"
 #include "kernels/attention.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/paged_attention.hpp"
 #include "kernels/reference/attention.hpp"
 #include "kernels/runtime/cuda_version.hpp"
@@ -186,6 +187,32 @@ void check_paged_attention(Probe& probe, DType dtype) {
     kernels::store_in_blocks(probe.stream(), texts, x.v, values, {}, packed);
     kernels::attention_paged(probe.stream(), probe.scratch(), shape, texts, x.q,
                              {keys, values, {}, {}}, x.o, x.lse, packed);
+    x.compare_forward(reference::causal_keys(shape));
+  }
+}
+
+// Positions one by one and in pieces, each after the ones before it.
+void check_cached_attention(Probe& probe, DType dtype) {
+  for (const AttentionShape& shape :
+       {shape_of(1, 70, 20, 2, {1, 0, 1}), shape_of(1, 130, 64, 2, {0, 0, 1, 1})}) {
+    Case x(probe, dtype, shape);
+    const Tensor keys = probe.zeros(dtype, {x.T + 3, x.R}),
+                 values = probe.zeros(dtype, {x.T + 3, x.R});
+    kernels::copy(probe.stream(), x.k, keys.view().rows(0, x.T));
+    kernels::copy(probe.stream(), x.v, values.view().rows(0, x.T));
+    const Shape cache = {1, x.T + 3, x.R};
+    std::int64_t past = 0;
+    for (const std::int64_t end : {std::int64_t{1}, std::int64_t{2}, x.T - 3, x.T}) {
+      AttentionShape piece = shape;
+      piece.sequence = end - past;
+      const auto rows = [&](const Tensor& of) {
+        return of.view().rows(past, piece.sequence);
+      };
+      kernels::attention_cached(probe.stream(), probe.scratch(), piece, past, rows(x.q),
+                                keys.view().reshape(cache), values.view().reshape(cache),
+                                rows(x.o), rows(x.lse));
+      past = end;
+    }
     x.compare_forward(reference::causal_keys(shape));
   }
 }

@@ -39,6 +39,7 @@ Vector given_by(int rank, std::int64_t n, DType dtype, std::int64_t first = 0) {
 struct Members {
   comm::Group& group;
   std::vector<int> ranks;
+  bool linked = true;  // with NCCL ranks may send to their neighbours one by one
   int size() const { return group.size(); }
   int mine() const { return ranks[static_cast<std::size_t>(group.rank())]; }
   int at(int rank) const { return ranks[static_cast<std::size_t>(rank)]; }
@@ -143,11 +144,43 @@ void check_send(Probe& probe, const Members& of, DType dtype, std::int64_t n) {
   const int previous = (of.group.rank() + size - 1) % size;
   const Tensor from = probe.zeros(dtype, {n}), to = probe.zeros(dtype, {n});
   from.set(given_by(of.mine(), n, dtype));
-  comm::Handle sent = of.group.send(probe.stream(), from, next);
-  comm::Handle received = of.group.receive(probe.stream(), to, previous);
+  comm::Handle sent, received;
+  const auto start = [&] {
+    sent = of.group.send(probe.stream(), from, next);
+    received = of.group.receive(probe.stream(), to, previous);
+  };
+  if (of.linked) {
+    start();
+  } else {
+    const comm::Group::Exchange together(of.group);
+    start();
+  }
   received.wait();
   sent.wait();
   probe.equal(to.values(), given_by(of.at(previous), n, dtype));
+}
+
+// As experts' rows travel: to each other rank as many elements as its number wants.
+void check_exchange(Probe& probe, const Members& of, DType dtype, std::int64_t n) {
+  const int rank = of.group.rank();
+  std::vector<Tensor> from, to;
+  std::vector<comm::Handle> handles;
+  {
+    const comm::Group::Exchange together(of.group);
+    for (int peer = 0; peer < of.size(); ++peer) {
+      from.push_back(probe.zeros(dtype, {n + peer}));
+      to.push_back(probe.zeros(dtype, {n + rank}));
+      if (peer == rank) continue;
+      from.back().set(given_by(of.mine(), n + peer, dtype));
+      handles.push_back(of.group.send(probe.stream(), from.back(), peer));
+      handles.push_back(of.group.receive(probe.stream(), to.back(), peer));
+    }
+  }
+  for (comm::Handle& handle : handles) handle.wait();
+  for (int peer = 0; peer < of.size(); ++peer)
+    if (peer != rank)
+      probe.equal(to[static_cast<std::size_t>(peer)].values(),
+                  given_by(of.at(peer), n + rank, dtype));
 }
 
 struct Row {
@@ -171,10 +204,12 @@ class LazyMesh {
   LazyMesh(comm::World& world, const MeshShape& shape, const launch::ComputeDevice& on)
       : world_(world), shape_(shape), on_(on) {}
   const comm::Mesh& get() {
-    if (!mesh_) mesh_.emplace(world_, shape_, comm::Folding{}, on_.device, on_.transport);
+    if (!mesh_) mesh_.emplace(world_, shape_, folding(), on_.device, on_.transport);
     return *mesh_;
   }
   const MeshShape& shape() const { return shape_; }
+  // All replicas share the experts.
+  comm::Folding folding() const { return {1, shape_.data * shape_.context}; }
 
  private:
   comm::World& world_;
@@ -199,25 +234,44 @@ std::vector<MeshShape> meshes_of(int ranks) {
   return shapes;
 }
 
+// `run` in each type at each length.
+void run_all(Probe& probe, const Members& of,
+             void (*run)(Probe&, const Members&, DType, std::int64_t)) {
+  for (const DType dtype : types)
+    for (const std::int64_t n : lengths)
+      run(probe, of, dtype, std::min(n, most_elements / of.size() + 1));
+}
+
+// Stages and the ranks of a ring send to neighbours; with NCCL no other axis has links,
+// so that what others send is an exchange.
 void add_group(std::vector<Check>& checks, const std::shared_ptr<LazyMesh>& mesh,
                Axis axis, int rank) {
+  const bool linked = axis == Axis::pipeline || axis == Axis::context;
   for (const Row& row : rows) {
-    // Stages and the ranks of a ring send to neighbours; with NCCL no other axis has
-    // links.
-    if (row.kind == Collective::send && axis != Axis::pipeline && axis != Axis::context)
-      continue;
+    if (row.kind == Collective::send && mesh->shape().size() == 1) continue;
     checks.push_back({format("{} on {} ranks of axis {}", name_of(row.kind),
                              mesh->shape().extent(axis), name_of(axis)),
-                      [mesh, axis, rank, &row](Probe& probe) {
-                        const Members of{mesh->get().group(axis),
-                                         members_of(mesh->shape(), axis, rank)};
-                        for (const DType dtype : types)
-                          for (const std::int64_t n : lengths)
-                            row.run(probe, of, dtype,
-                                    std::min(n, most_elements / of.size() + 1));
+                      [mesh, axis, rank, linked, &row](Probe& probe) {
+                        run_all(probe,
+                                {mesh->get().group(axis),
+                                 members_of(mesh->shape(), axis, rank), linked},
+                                row.run);
                       },
                       true});
   }
+}
+
+// Of all ranks, which have the experts.
+void add_exchange(std::vector<Check>& checks, const std::shared_ptr<LazyMesh>& mesh,
+                  int rank) {
+  checks.push_back(
+      {format("exchange of experts on {} ranks", mesh->shape().data),
+       [mesh, rank](Probe& probe) {
+         run_all(probe,
+                 {mesh->get().experts(), members_of(mesh->shape(), Axis::data, rank)},
+                 check_exchange);
+       },
+       true});
 }
 
 }  // namespace
@@ -233,6 +287,8 @@ std::vector<Check> collective_checks(comm::World& world,
       if (shape.extent(axis) > 1 || (shape.size() == 1 && axis == Axis::data))
         add_group(checks, mesh, axis, world.rank());
     }
+    if (shape.data == world.size() && world.size() > 1)
+      add_exchange(checks, mesh, world.rank());
   }
   return checks;
 }

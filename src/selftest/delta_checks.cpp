@@ -1,5 +1,6 @@
 // Checks of linear attention: the gated delta rule with its gates, and the convolution.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/reference/delta_rule.hpp"
@@ -67,6 +68,48 @@ void check_delta_rule(Probe& probe, DType dtype) {
   close(probe, dtype, dv, d.v, S * K);
   close(probe, wide, dg, d.g, S * K);
   close(probe, wide, dbeta, d.beta, S * K);
+}
+
+// g = -e^decay softplus(a + bias) and beta = sigma(b), with their gradients. A rounding
+// of a + bias, below 41 here, moves a result by that part of it at most 41 times: 128 of
+// each element.
+void check_delta_gates(Probe& probe, DType dtype) {
+  constexpr std::int64_t T = 33, G = 3;
+  const DType wide = accumulator_of(dtype);
+  const Tensor a = probe.normal(dtype, {T, G}, 1, 2), b = probe.normal(dtype, {T, G}, 2),
+               decay = probe.normal(dtype, {G}, 3),
+               bias = probe.filled(dtype, {G}, {1, 8, -36});
+  const Tensor g = probe.zeros(wide, {T, G}), beta = probe.zeros(wide, {T, G}),
+               dg = probe.normal(wide, {T, G}, 4), dbeta = probe.normal(wide, {T, G}, 5),
+               da = probe.zeros(dtype, {T, G}, 1), db = probe.zeros(dtype, {T, G}, 1);
+  const Vector from_g = dg.values(), from_beta = dbeta.values();
+  kernels::delta_gates(probe.stream(), a, b, decay, bias, g, beta);
+  kernels::delta_gates_backward(probe.stream(), a, b, decay, bias, dg, dbeta, da, db);
+  const Vector in_a = a.values(), in_b = b.values(), rates = decay.values(),
+               shifts = bias.values();
+  Vector right_g, right_beta, right_da, right_db, terms, bias_terms;
+  for (std::size_t i = 0; i < in_a.size(); ++i) {
+    const double x = in_a[i] + shifts[i % G], rate = -std::exp(rates[i % G]);
+    const double sigma = 1 / (1 + std::exp(-x)), share = 1 / (1 + std::exp(-in_b[i]));
+    right_g.push_back(rate * (std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)))));
+    right_beta.push_back(share);
+    right_da.push_back(from_g[i] * rate * sigma);
+    right_db.push_back(from_beta[i] * share * (1 - share));
+    terms.push_back(from_g[i] * right_g[i]);
+    bias_terms.push_back(right_da[i]);
+  }
+  const auto near = [&](DType type, const Tensor& actual, const Vector& expected) {
+    Vector bounds;
+    for (const double x : expected)
+      bounds.push_back(storing(type, x) + 128 * roundoff(wide) * std::abs(x));
+    probe.within(actual.values(), expected, bounds);
+  };
+  near(wide, g, right_g);
+  near(wide, beta, right_beta);
+  near(dtype, da, right_da);
+  near(dtype, db, right_db);
+  near(wide, dg, terms);
+  near(wide, dbeta, bias_terms);
 }
 
 void check_causal_conv(Probe& probe, DType dtype) {

@@ -1,6 +1,9 @@
 // Sums, copies, reductions, soft caps, activations and initial weights.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "base/philox.hpp"
 #include "kernels/activation.hpp"
@@ -96,6 +99,51 @@ void check_reductions(Probe& probe, DType dtype) {
     probe.within(
         {kernels::sum_of_squares(probe.stream(), parts)}, {squares},
         {8 * roundoff(DType::f64) * std::sqrt(static_cast<double>(P * n)) * squares});
+  }
+}
+
+// Numbers that stay in the device's memory: sums in double of n terms, in any order, are
+// random walks of n roundings of partial sums.
+void check_sums_in_memory(Probe& probe, DType dtype) {
+  constexpr std::int64_t n = 9001;
+  constexpr double before = 0.7;
+  const Tensor x = probe.normal(dtype, {n}, 1);
+  const Vector in = x.values();
+  const double squares = reference::sum_of_squares(in);
+  const double bound = 8 * roundoff(DType::f64) * std::sqrt(static_cast<double>(n));
+  std::vector<TensorView> pieces;
+  for (std::int64_t begin = 0; begin < n;) {
+    const std::int64_t length = std::min<std::int64_t>(
+        n - begin, static_cast<std::int64_t>(pieces.size()) * 7 % 100);
+    pieces.push_back(x.view().rows(begin, length));
+    begin += length;
+  }
+  const Tensor whole = probe.filled(DType::f64, {1}, {before});
+  const Tensor parts = probe.filled(DType::f64, {1}, {before});
+  kernels::add_sum_of_squares(probe.stream(), x, whole);
+  kernels::add_sums_of_squares(probe.stream(), pieces, parts);
+  for (const Tensor* sum : {&whole, &parts})
+    probe.within(sum->values(), {before + squares}, {bound * (before + squares)});
+  if (dtype == accumulator_of(dtype)) {
+    const Tensor sum = probe.filled(DType::f64, {1}, {before});
+    kernels::add_sum(probe.stream(), x, sum);
+    double right = before, size = before;
+    for (const double v : in) {
+      right += v;
+      size += std::abs(v);
+    }
+    probe.within(sum.values(), {right}, {bound * size});
+  }
+  const auto finite = [&] {
+    return Vector{kernels::all_finite(probe.stream(), x) ? 1.0 : 0.0};
+  };
+  probe.equal(finite(), {1});
+  for (const double wrong : {std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()}) {
+    Vector broken = in;
+    broken[n - 2] = wrong;
+    x.set(broken);
+    probe.equal(finite(), {0});
   }
 }
 

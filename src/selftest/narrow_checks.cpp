@@ -1,18 +1,15 @@
-// The optimizer's rules, and numbers in few bits: FP8, blocks, stochastic rounding.
+// Numbers in few bits: FP8, its blocks, stochastic rounding, and what they lose.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/philox.hpp"
 #include "base/stochastic_rounding.hpp"
 #include "kernels/fp8_blocks.hpp"
-#include "kernels/optimizer.hpp"
 #include "kernels/quantize.hpp"
 #include "kernels/reference/fp8.hpp"
-#include "kernels/reference/optimizer.hpp"
-#include "kernels/reference/step_decision.hpp"
 #include "kernels/rounding.hpp"
-#include "kernels/step_decision.hpp"
 #include "selftest/kernel_checks.hpp"
 
 namespace trireme::selftest {
@@ -22,74 +19,8 @@ namespace reference = kernels::reference;
 using kernels::Fp8Format;
 using kernels::Fp8Matrix;
 using kernels::Fp8Scaling;
-using kernels::Update;
-using kernels::UpdateFormula;
 
 constexpr Fp8Format formats[] = {Fp8Format::e4m3, Fp8Format::e5m2};
-
-// A weight and what a rule keeps of it.
-struct Element {
-  double weight = 0, first = 0, second = 0;
-};
-
-// Source of Lion: Chen et al., 2023, program 1, line by line.
-Element lion(const Update& rule, Element x, double gradient) {
-  const double g = gradient * rule.gradient_scale;
-  const double mixed = rule.beta1 * x.first + (1 - rule.beta1) * g;
-  const double sign = mixed == 0 ? 0 : std::copysign(1.0, mixed);
-  x.weight -= rule.learning_rate * (sign + rule.weight_decay * x.weight);
-  x.first = rule.beta2 * x.first + (1 - rule.beta2) * g;
-  return x;
-}
-
-Element stepped(const Update& rule, const Element& x, double gradient) {
-  if (rule.formula == UpdateFormula::lion) return lion(rule, x, gradient);
-  if (rule.formula == UpdateFormula::adamw) {
-    const auto y = reference::adamw(rule, {x.weight, x.first, x.second}, gradient);
-    return {y.weight, y.moment1, y.moment2};
-  }
-  const auto y = reference::sgd(rule, {x.weight, x.first}, gradient);
-  return {y.weight, y.buffer, 0};
-}
-
-// Three steps of one rule. Each rounds a weight of size up to 4 a few times, and the
-// update, of size lr or less, about ten times: 8 eps of the largest weight a step.
-void check_rule(Probe& probe, DType dtype, Update rule) {
-  constexpr std::int64_t n = 1025;
-  constexpr int steps = 3;
-  const int states = kernels::states_of(rule.formula);
-  const Tensor weight = probe.normal(dtype, {n}, 1);
-  const Tensor first = probe.zeros(dtype, {n}), second = probe.zeros(dtype, {n});
-  const Tensor copy = probe.zeros(DType::bf16, {n});
-  std::vector<Element> right;
-  for (const double w : weight.values()) right.push_back({w});
-  for (int step = 1; step <= steps; ++step) {
-    rule.step = step;
-    const Tensor gradient =
-        probe.normal(dtype, {n}, static_cast<std::uint64_t>(step + 1));
-    const Vector values = gradient.values();
-    for (std::size_t i = 0; i < right.size(); ++i)
-      right[i] = stepped(rule, right[i], values[i]);
-    kernels::update(probe.stream(), rule, weight, gradient,
-                    {states > 0 ? first.view() : TensorView(),
-                     states > 1 ? second.view() : TensorView()},
-                    copy);
-    probe.equal(gradient.values(), values);
-  }
-  Vector weights, firsts, seconds;
-  for (const Element& x : right) {
-    weights.push_back(x.weight);
-    firsts.push_back(x.first);
-    seconds.push_back(x.second);
-  }
-  const double error = 8 * steps * 2 * roundoff(dtype);
-  probe.close(dtype, weight.values(), weights, error * largest(weights));
-  if (states > 0)
-    probe.close(dtype, first.values(), firsts, error * (1 + largest(firsts)));
-  if (states > 1)
-    probe.close(dtype, second.values(), seconds, error * (1 + largest(seconds)));
-  probe.equal(copy.values(), rounded(DType::bf16, weight.values()));
-}
 
 // Numbers of many magnitudes, as the type holds them.
 Tensor scattered(Probe& probe, DType dtype, std::int64_t M, std::int64_t K) {
@@ -147,36 +78,73 @@ Vector block_scales(const Vector& values, std::int64_t K, std::int64_t height,
   return scales;
 }
 
-}  // namespace
-
-void check_optimizers(Probe& probe, DType dtype) {
-  Update rule{
-      .learning_rate = 0.01, .weight_decay = 0.1, .step = 1, .gradient_scale = 0.25};
-  for (const auto formula :
-       {UpdateFormula::adamw, UpdateFormula::momentum, UpdateFormula::lion}) {
-    rule.formula = formula;
-    rule.beta1 = 0.9;
-    check_rule(probe, dtype, rule);
+// Codes of both orders in one read, and the largest magnitude so far: first one that
+// stays, then one that does not.
+void check_both_orders(Probe& probe, DType dtype, Fp8Format format, std::int64_t M,
+                       std::int64_t K) {
+  constexpr float scale = 0.01f;
+  const Tensor x = scattered(probe, dtype, M, K);
+  const Tensor scale_1 = probe.filled(DType::f32, {1}, {double{scale}});
+  const Codes codes(probe.device(), M, K), turned(probe.device(), K, M);
+  const Vector values = x.values();
+  std::vector<std::uint8_t> right(values.size()), right_KM(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double value = dtype == DType::f64
+                             ? values[i] * (1.0 / double{scale})
+                             : double{static_cast<float>(values[i]) * (1.0f / scale)};
+    const auto width = static_cast<std::size_t>(K), rows = static_cast<std::size_t>(M);
+    right[i] = static_cast<std::uint8_t>(reference::fp8_nearest(value, format));
+    right_KM[i % width * rows + i / width] = right[i];
   }
-  rule.formula = UpdateFormula::sgd;
-  rule.beta1 = 0;
-  check_rule(probe, dtype, rule);
+  const auto most = double{static_cast<float>(largest(values))};
+  for (const double before : {2 * most, most / 2}) {
+    const Tensor amax = probe.filled(DType::f32, {1}, {before});
+    const Tensor alone = probe.filled(DType::f32, {1}, {before});
+    kernels::amax_so_far(probe.stream(), x, alone);
+    kernels::quantize_and_transpose(probe.stream(), x,
+                                    {codes.view(), format, Fp8Scaling::tensor, scale_1},
+                                    turned.view(), amax);
+    probe.equal(codes.values(), right);
+    probe.equal(turned.values(), right_KM);
+    probe.equal(alone.values(), {std::max(before, most)});
+    probe.equal(amax.values(), {std::max(before, most)});
+  }
 }
 
-// Of 600 ranks in 5 stages: sums in their order, which has one result.
-void check_step_decision(Probe& probe, DType dtype) {
-  constexpr std::int64_t ranks = 600;
-  const Tensor rows = probe.normal(dtype, {ranks, 2}, 21);
-  const Tensor decision = probe.zeros(dtype, {kernels::decision_values});
-  Vector values = rows.values();
-  for (double& x : values) x *= x;  // squares are not negative
-  rows.set(values);
-  for (const double largest : {1.0, 1e9}) {
-    const kernels::StepRule rule{
-        .items = 7, .clip = 1, .limits = {true, largest}, .in_stage = 120, .tensor = 8};
-    kernels::decide_step(probe.stream(), rule, rows, decision);
-    probe.equal(decision.values(), reference::decide_step(rule, values));
+// What a scale for the tensor loses at both ends, counted from the definition.
+void check_losses(Probe& probe, DType dtype, Fp8Format format) {
+  constexpr std::int64_t M = 33, K = 130;
+  constexpr float scale = 0x1p-4f;
+  const Tensor x = scattered(probe, dtype, M, K);
+  const Tensor scale_1 = probe.filled(DType::f32, {1}, {double{scale}});
+  const Tensor counts = probe.filled(DType::f64, {2}, {10, 20});
+  const Tensor most = probe.filled(DType::f32, {1}, {double{scale / 2}});
+  const Codes codes(probe.device(), M, K);
+  const Fp8Matrix y{codes.view(), format, Fp8Scaling::tensor, scale_1};
+  kernels::quantize(probe.stream(), x, y);
+  kernels::count_losses(probe.stream(), x, y, counts, most);
+  Vector right = {10, 20};
+  for (const double value : x.values()) {
+    const double scaled = value / double{scale};  // a power of two: no rounding
+    const int code = reference::fp8_nearest(scaled, format);
+    right[0] += kernels::fp8_saturates(scaled, format) ? 1 : 0;
+    right[1] += value != 0 && (code & 0x7f) == 0 ? 1 : 0;
   }
+  probe.equal(counts.values(), right);
+  probe.equal(most.values(), {double{scale}});
+}
+
+}  // namespace
+
+void check_both_quantized_orders(Probe& probe, DType dtype) {
+  for (const Fp8Format format : formats)
+    for (const auto& [M, K] :
+         {std::pair<std::int64_t, std::int64_t>{1, 1}, {48, 144}, {129, 130}})
+      check_both_orders(probe, dtype, format, M, K);
+}
+
+void check_quantization_losses(Probe& probe, DType dtype) {
+  for (const Fp8Format format : formats) check_losses(probe, dtype, format);
 }
 
 void check_quantize(Probe& probe, DType dtype) {
@@ -274,6 +242,32 @@ void check_stochastic_rounding(Probe& probe, DType dtype) {
                                           static_cast<std::uint32_t>(random.bits(i)))});
     probe.equal(x.values(), right);
   }
+}
+
+// Beyond the limits, and not zero up to them; with a scale for each block of 128 x 128,
+// of numbers that are divided by it.
+void check_rounding_losses(Probe& probe, DType dtype) {
+  constexpr std::int64_t rows = 140, columns = 150, n = rows * columns;
+  const kernels::TensorRun run{0, columns, 0, 0, columns};
+  const Vector values = scattered(probe, dtype, 1, n).values();
+  const Tensor x = probe.filled(dtype, {n}, values);
+  const Tensor scales = probe.filled(DType::f32, {4}, {0x1p-3, 0x1p2, 1, 0x1p5});
+  const Vector of_blocks = scales.values();
+  for (const DType type : {DType::bf16, DType::f16, DType::e4m3, DType::e5m2})
+    for (const bool blocks : {false, true}) {
+      const auto limits = kernels::rounding_limits(type, 1.0f);
+      const Tensor counts = probe.filled(DType::f64, {2}, {1, 2});
+      kernels::count_rounding_losses(probe.stream(), x, limits, run,
+                                     blocks ? scales.view() : TensorView(), counts);
+      Vector right = {1, 2};
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto block = static_cast<std::size_t>(run.block(static_cast<int>(i)));
+        const double size = std::abs(values[i]) / (blocks ? of_blocks[block] : 1);
+        right[0] += size > double{limits.beyond} ? 1 : 0;
+        right[1] += size > 0 && size <= double{limits.least} ? 1 : 0;
+      }
+      probe.equal(counts.values(), right);
+    }
 }
 
 void check_square_roots(Probe& probe, DType dtype) {

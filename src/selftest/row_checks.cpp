@@ -1,14 +1,13 @@
-// Norms, rotary positions, embeddings and cross-entropy.
+// Rotary positions, embeddings and cross-entropy.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
-#include <utility>
 
+#include "base/split.hpp"
 #include "kernels/cross_entropy.hpp"
 #include "kernels/embedding.hpp"
-#include "kernels/norm.hpp"
 #include "kernels/reference/cross_entropy.hpp"
 #include "kernels/reference/embedding.hpp"
-#include "kernels/reference/norm.hpp"
 #include "kernels/reference/rope.hpp"
 #include "kernels/rope.hpp"
 #include "selftest/kernel_checks.hpp"
@@ -17,50 +16,6 @@ namespace trireme::selftest {
 namespace {
 
 namespace reference = kernels::reference;
-
-// One norm, forward and backward with a residual, on T rows of D. x_hat is a difference
-// of rounded numbers times rstd and is at most sqrt(D): its error is that of the sums
-// over D terms, and enters y times the gain, dx times rstd and the gain, and the gradient
-// of the gain once for each row.
-void check_norm(Probe& probe, DType dtype, bool centered, std::int64_t T,
-                std::int64_t D) {
-  constexpr double eps = 1e-5;
-  const DType sums = accumulator_of(dtype);
-  Stream& stream = probe.stream();
-  const Tensor x = probe.normal(dtype, {T, D}, 1, 5), gain = probe.normal(dtype, {D}, 2);
-  const Tensor shift = probe.normal(dtype, {D}, 3), dy = probe.normal(dtype, {T, D}, 4);
-  const Tensor residual = probe.normal(dtype, {T, D}, 5), y = probe.zeros(dtype, {T, D});
-  const Tensor dx = probe.zeros(dtype, {T, D}, 8), mean = probe.zeros(sums, {T});
-  const Tensor rstd = probe.zeros(sums, {T}), dgain = probe.zeros(sums, {D});
-  const Tensor dshift = probe.zeros(sums, {D});
-  if (centered) {
-    kernels::layer_norm(stream, x, gain, shift, eps, y, mean, rstd);
-    kernels::layer_norm_backward(stream, dy, x, gain, mean, rstd, residual, dx, dgain,
-                                 dshift);
-  } else {
-    kernels::rms_norm(stream, x, {gain}, eps, y, rstd);
-    kernels::rms_norm_backward(stream, dy, x, {gain}, rstd, residual, dx, dgain);
-  }
-  const auto forward = reference::norm(x.values(), gain.values(),
-                                       centered ? shift.values() : Vector{}, eps);
-  auto backward =
-      reference::norm_backward(dy.values(), x.values(), gain.values(), eps, centered);
-  const double scale = largest(forward.rstd_T), dy_size = largest(dy.values());
-  const double gain_size = largest(gain.values()), x_size = largest(x.values());
-  const double error =
-      roundoff(sums) * (4 + std::sqrt(static_cast<double>(D))) * (x_size * scale + 1);
-  const double n = 1 + std::min(std::sqrt(static_cast<double>(D)), x_size * 2 * scale);
-  const double rows = static_cast<double>(T);
-  probe.close(dtype, y.values(), forward.y_TD, error * 4 * (gain_size + 1));
-  probe.close(sums, rstd.values(), forward.rstd_T, error * 4 * scale);
-  probe.close(dtype, dx.values(), added(backward.dx_TD, residual.values()),
-              error * 8 * scale * dy_size * gain_size * n);
-  probe.close(sums, dgain.values(), backward.dgain_D, error * 8 * dy_size * n * rows);
-  if (!centered) return;
-  probe.close(sums, mean.values(), forward.mean_T, error * 4);
-  probe.close(sums, dshift.values(), backward.dshift_D,
-              roundoff(sums) * dy_size * rows * rows);
-}
 
 // Targets of C rows; some are ignored.
 std::vector<std::int32_t> targets_of(std::int64_t C, std::int64_t V) {
@@ -71,17 +26,41 @@ std::vector<std::int32_t> targets_of(std::int64_t C, std::int64_t V) {
   return targets;
 }
 
-}  // namespace
-
-void check_norms(Probe& probe, DType dtype) {
-  for (const bool centered : {false, true})
-    for (const auto& [T, D] : {std::pair<std::int64_t, std::int64_t>{1, 1},
-                               {17, 127},
-                               {300, 32},
-                               {5, 1032},
-                               {3, 4097}})
-      check_norm(probe, dtype, centered, T, D);
+// The rows of a vocabulary that so many ranks share.
+void check_loss(Probe& probe, DType dtype, DType type, std::int64_t V,
+                std::int64_t ranks) {
+  constexpr std::int64_t C = 7;
+  constexpr double z_loss = 0.01;
+  Stream& stream = probe.stream();
+  const auto targets = targets_of(C, V);
+  const Integers ids = probe.integers({C}, targets);
+  const Tensor logits = probe.normal(dtype, {C, V}, 1);
+  const DType sums = accumulator_of(dtype);
+  const Tensor parts = probe.zeros(sums, {ranks, C, 3}), loss = probe.zeros(sums, {C});
+  const Tensor stats = probe.zeros(sums, {C, 3});
+  const Tensor dlogits = probe.zeros(type, {C, V}, 3);
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    const Range mine = split_range(V, ranks, r);
+    kernels::cross_entropy_statistics(
+        stream, logits.view().columns(mine.begin, mine.count()), ids, mine.begin,
+        parts.view().rows(r, 1).reshape({C, 3}));
+  }
+  kernels::cross_entropy_combine(stream, parts, stats);
+  kernels::cross_entropy_loss(stream, stats, ids, z_loss, loss);
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    const Range mine = split_range(V, ranks, r);
+    kernels::cross_entropy_gradient(
+        stream, logits.view().columns(mine.begin, mine.count()), stats, ids, mine.begin,
+        1.0, z_loss, dlogits.view().columns(mine.begin, mine.count()));
+  }
+  const auto expected = reference::cross_entropy(
+      logits.values(), static_cast<std::size_t>(V), targets, z_loss);
+  const double error = roundoff(sums) * (8 + std::sqrt(static_cast<double>(V))) * 4;
+  probe.close(sums, loss.values(), expected.loss_C, error * 4);
+  probe.close(type, dlogits.values(), expected.dlogits_CV, error);
 }
+
+}  // namespace
 
 // Two products and a sum of numbers below max |x|, and the table's rounding; in f64 the
 // angle itself, up to 60, is rounded.
@@ -106,6 +85,41 @@ void check_rope(Probe& probe, DType dtype) {
                   largest(before) * roundoff(wide) * (dtype == DType::f64 ? 246 : 6));
     }
   }
+}
+
+// Angles are made in double, and up to 16 here: an angle's rounding moves its cosine by
+// 16 roundings at most, which a library's own and a power's add a few to.
+void check_rope_tables(Probe& probe, DType dtype) {
+  constexpr std::int64_t pairs = 131, first = 3, positions = 9, half = 3;
+  const double error = 16 * 8 * roundoff(DType::f64);
+  const auto compare = [&](const Tensor& table, double factor, const auto& angle) {
+    const std::int64_t R = table.view().dim(1) / 2;
+    Vector right;
+    for (std::int64_t p = 0; p < table.view().dim(0); ++p)
+      for (std::int64_t i = 0; i < 2 * R; ++i)
+        right.push_back(factor *
+                        (i < R ? std::cos(angle(p, i)) : std::sin(angle(p, i - R))));
+    probe.close(dtype, table.values(), right, error);
+  };
+  Vector frequencies;
+  for (std::int64_t j = 0; j < pairs; ++j)
+    frequencies.push_back(1.0 / static_cast<double>(j + 1));
+  const Tensor table = probe.zeros(dtype, {positions, 2 * pairs});
+  kernels::rope_angles(probe.stream(), frequencies, 1.5, table, first);
+  compare(table, 1.5, [&](std::int64_t p, std::int64_t pair) {
+    return static_cast<double>(p + first) * frequencies[static_cast<std::size_t>(pair)];
+  });
+  kernels::RopeScaling scaling{kernels::RopeScalingKind::dynamic};
+  scaling.factor = 3;
+  scaling.original = 4;
+  const Tensor ends = probe.zeros(dtype, {positions, 2 * half});
+  kernels::rope_table_of_ends(probe.stream(), 100.0, ends, scaling);
+  compare(ends, 1, [](std::int64_t p, std::int64_t pair) {
+    const double grown =
+        3 * static_cast<double>(std::max<std::int64_t>(p + 1, 4)) / 4 - 2;
+    const double base = 100 * std::pow(grown, 6.0 / 4);
+    return static_cast<double>(p) * std::pow(base, -static_cast<double>(pair) / half);
+  });
 }
 
 // Rows of a table of which this rank has some. The gradient of a row is a sum of about
@@ -137,28 +151,13 @@ void check_embedding(Probe& probe, DType dtype) {
 }
 
 // exp, a sum of V terms in lanes, log: relative to z and to logits below 16. The gradient
-// may have fewer bits than the logits.
+// may have fewer bits than the logits. Sums of parts add no more roundings than a sum of
+// V terms may have.
 void check_cross_entropy(Probe& probe, DType dtype) {
   for (const std::int64_t V : {17, 1025, 4097})
-    for (const DType type : {dtype, DType::bf16}) {
-      constexpr std::int64_t C = 7;
-      constexpr double z_loss = 0.01;
-      const auto targets = targets_of(C, V);
-      const Integers ids = probe.integers({C}, targets);
-      const Tensor logits = probe.normal(dtype, {C, V}, 1);
-      const DType sums = accumulator_of(dtype);
-      const Tensor stats = probe.zeros(sums, {C, 3}), loss = probe.zeros(sums, {C});
-      const Tensor dlogits = probe.zeros(type, {C, V}, 3);
-      kernels::cross_entropy_statistics(probe.stream(), logits, ids, 0, stats);
-      kernels::cross_entropy_loss(probe.stream(), stats, ids, z_loss, loss);
-      kernels::cross_entropy_gradient(probe.stream(), logits, stats, ids, 0, 1.0, z_loss,
-                                      dlogits);
-      const auto expected = reference::cross_entropy(
-          logits.values(), static_cast<std::size_t>(V), targets, z_loss);
-      const double error = roundoff(sums) * (8 + std::sqrt(static_cast<double>(V))) * 4;
-      probe.close(sums, loss.values(), expected.loss_C, error * 4);
-      probe.close(type, dlogits.values(), expected.dlogits_CV, error);
-    }
+    for (const std::int64_t ranks : {1, 3})
+      for (const DType type : {dtype, DType::bf16})
+        check_loss(probe, dtype, type, V, ranks);
 }
 
 }  // namespace trireme::selftest

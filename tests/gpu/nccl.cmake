@@ -62,7 +62,8 @@ if(TRIREME_NCCL_EMULATED)
                TRIREME_EMULATION_INSTANCES=2)
   add_executable(nccl_faults nccl_faults.cpp)
   target_link_libraries(nccl_faults PRIVATE trireme_comm trireme_kernels trireme_base
-                        trireme_cuda_emulation trireme_test_options MPI::MPI_C)
+                        trireme_cuda_emulation trireme_nccl_emulation
+                        trireme_test_options MPI::MPI_C)
   trireme_add_test(gpu.nccl_faults RANKS 4 WAITS LABELS gpu
                    COMMAND ${CMAKE_CURRENT_LIST_DIR}/nccl_faults.sh
                            $<TARGET_FILE:nccl_faults> ${MPIEXEC_EXECUTABLE})

@@ -1,10 +1,13 @@
-// A program whose use of NCCL would hang on GPUs, on purpose: nccl_faults <fault>.
+// A program whose use of NCCL would hang on GPUs, or fails there, on purpose.
 // SPDX-License-Identifier: Apache-2.0
-// nccl_faults.sh runs it on the emulated device, which finds each.
+// nccl_faults FAULT [FOLDER]: nccl_faults.sh runs it on the emulated device, which finds
+// each.
 #include <unistd.h>
 
 #include <cuda_emulation/control.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "base/device_memory.hpp"
 #include "base/graph.hpp"
@@ -14,7 +17,9 @@
 #include "comm/mpi/state.hpp"
 #include "comm/nccl/call_watch.hpp"
 #include "comm/recording.hpp"
+#include "comm/watchdog.hpp"
 #include "comm/world.hpp"
+#include "kernels/cuda_emulation/nccl/faults.hpp"
 #include "kernels/elementwise.hpp"
 
 namespace {
@@ -24,8 +29,10 @@ using namespace trireme::comm;
 
 class Faults {
  public:
-  explicit Faults(World& world)
+  // folder: of what the ranks' watchdogs write.
+  Faults(World& world, std::string folder)
       : world_(world),
+        folder_(std::move(folder)),
         stream_(Device::cuda(0)),
         x_(Device::cuda(0), DType::f32, {1 << 16}, MemoryClass::workspace, "x"),
         y_(Device::cuda(0), DType::f32, {1 << 16}, MemoryClass::workspace, "y") {}
@@ -95,6 +102,23 @@ class Faults {
     stream_.synchronize();
   }
 
+  // A rank whose communicators fail while a sum waits for the other one, which never
+  // comes. Its host waits for the GPU, or is busy elsewhere, where the watchdog looks.
+  void fails(ncclResult_t error, bool busy) {
+    const Mesh mesh(world_, {.data = 2}, {}, Device::cuda(0), Transport::nccl);
+    std::optional<Watchdog> dog;
+    if (busy) dog.emplace(world_, WatchdogConfig{.seconds = 60, .directory = folder_});
+    Group& group = mesh.group(Axis::data);
+    group.all_reduce(stream_, x_.view()).wait();
+    stream_.synchronize();
+    if (world_.rank() == (busy ? 1 : 0)) {
+      group.all_reduce(stream_, y_.view()).wait();
+      cuda_emulation::nccl::fail_asynchronously(error, "socket closed");
+      if (!busy) stream_.synchronize();
+    }
+    for (int second = 0; second < 60; ++second) ::sleep(1);
+  }
+
   // Two ranks sum thrice by one recording: each launch sums and is counted. Where `mixed`
   // rank 1 calls where rank 0 launches.
   void recorded(bool mixed) {
@@ -159,6 +183,8 @@ class Faults {
     if (fault == "two_orders") orders(true);
     if (fault == "sizes") sizes();
     if (fault == "stuck") stuck();
+    if (fault == "remote_error") fails(ncclRemoteError, false);
+    if (fault == "system_error") fails(ncclSystemError, true);
     if (fault == "recorded") recorded(false);
     if (fault == "recorded_mixed") recorded(true);
     if (fault == "recorded_mesh" || fault == "recorded_mpi" || fault == "recorded_host")
@@ -168,6 +194,7 @@ class Faults {
 
  private:
   World& world_;
+  std::string folder_;
   Stream stream_;
   Buffer x_, y_;
 };
@@ -176,5 +203,7 @@ class Faults {
 
 int main(int argc, char** argv) {
   World world(argc, argv);
-  return guarded(world, [&] { return Faults(world).run(argc > 1 ? argv[1] : ""); });
+  return guarded(world, [&] {
+    return Faults(world, argc > 2 ? argv[2] : "").run(argc > 1 ? argv[1] : "");
+  });
 }

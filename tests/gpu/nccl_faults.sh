@@ -6,12 +6,13 @@ program=$1
 mpiexec=$2
 failures=0
 output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+folder=$(mktemp -d)
+trap 'rm -rf "$output" "$folder"' EXIT
 ulimit -c 0
 
 # expect FAULT RANKS TEXT [STATUS]: the message; an empty one: it ends well.
 expect() {
-  timeout 60 "$mpiexec" -n "$2" "$program" "$1" >"$output" 2>&1
+  timeout 60 "$mpiexec" -n "$2" "$program" "$1" "$folder" >"$output" 2>&1
   status=$?
   if [ -n "${4:-}" ] && [ "$status" -ne "$4" ]; then
     failures=$((failures + 1))
@@ -38,6 +39,9 @@ expect two_orders 4 'deadlock: every process waits'
 expect sizes 2 'ranks of a communicator do not agree: .* all-reduce of 400 bytes'
 expect late 2 "wait for this rank's GPU .* late: rank 1 .* never entered it" 82
 expect stuck 2 "ncclCommSplit on axis 'data' waited 1.* s (comm.timeout_seconds = 1); NCCL" 82
+lost="all_reduce #2 fp32\[65536\] on axis 'data' failed"
+expect remote_error 2 "rank 0.*$lost: remote process exited .* (socket closed)" 71
+expect system_error 2 "rank 1.*$lost: unhandled system error (socket closed)" 71
 expect recorded 2 ''
 expect recorded_mixed 2 'ranks of a communicator do not agree: .* recorded all-reduce'
 expect recorded_mesh 2 'a stream of this thread records'

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Needs neither MPI nor any module, so that it runs when they do not build.
-add_executable(style_test style_test.cpp size_test.cpp includes_test.cpp class_scan.cpp
-               source_tree.cpp)
+add_executable(style_test style_test.cpp size_test.cpp includes_test.cpp selftest_test.cpp
+               class_scan.cpp source_tree.cpp)
 target_include_directories(style_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_compile_features(style_test PRIVATE cxx_std_20)
 target_link_libraries(style_test PRIVATE GTest::gtest_main)

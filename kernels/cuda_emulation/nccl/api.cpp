@@ -147,7 +147,10 @@ const char* ncclGetErrorString(ncclResult_t result) {
   }
 }
 
-const char* ncclGetLastError(ncclComm_t) { return last_text.c_str(); }
+const char* ncclGetLastError(ncclComm_t comm) {
+  const bool has_own = comm != nullptr && !comm->is->text.empty();
+  return has_own ? comm->is->text.c_str() : last_text.c_str();
+}
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   if (id == nullptr) return ncclInvalidArgument;

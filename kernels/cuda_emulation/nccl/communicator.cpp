@@ -9,6 +9,7 @@
 
 #include "kernels/cuda_emulation/api_call.hpp"
 #include "kernels/cuda_emulation/fail.hpp"
+#include "kernels/cuda_emulation/nccl/faults.hpp"
 #include "kernels/cuda_emulation/nccl/places.hpp"
 #include "kernels/cuda_emulation/streams.hpp"
 
@@ -222,6 +223,14 @@ ncclResult_t Communicator::settle() {
     code = advance();
   }
   return code;
+}
+
+void fail_asynchronously(ncclResult_t error, const std::string& text) {
+  const std::lock_guard lock(api_mutex());
+  for (Communicator* communicator : live()) {
+    communicator->error = error;
+    communicator->text = text;
+  }
 }
 
 Counts counts() {
