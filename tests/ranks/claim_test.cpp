@@ -14,7 +14,8 @@ using test::world;
 
 TEST(Claim, OneSpeaks) {
   const int rank = world().rank(), last = world().size() - 1;
-  Claim claim(world().state().world.get());
+  const NodeMemory shared(world().state().world.get(), 1);
+  Claim claim(shared.common());
   EXPECT_EQ(claim.holder(), -1);
   world().barrier();
   if (rank == last) claim.keep_for(last);
@@ -35,7 +36,8 @@ TEST(Claim, OneSpeaks) {
 // A rank that is named does not get so far.
 TEST(Claim, AnotherSpeaksForIt) {
   const int rank = world().rank(), last = world().size() - 1;
-  Claim claim(world().state().world.get());
+  const NodeMemory shared(world().state().world.get(), 1);
+  Claim claim(shared.common());
   if (rank == last) claim.keep_for(last);
   world().barrier();
   if (rank == 0) {
@@ -44,6 +46,23 @@ TEST(Claim, AnotherSpeaksForIt) {
   world().barrier();
   EXPECT_EQ(claim.holder(), 0);
   EXPECT_FALSE(claim.take(rank));
+}
+
+// Each writes its own words, and reads those of all.
+TEST(NodeMemory, HasWordsOfEach) {
+  const int rank = world().rank(), size = world().size();
+  const NodeMemory shared(world().state().world.get(), 2);
+  const std::span<std::uint64_t> words = shared.of_each();
+  ASSERT_EQ(words.size(), size > 1 ? 2 * static_cast<std::size_t>(size) : 0);
+  if (size == 1) return;
+  EXPECT_EQ(words[2 * static_cast<std::size_t>(rank) + 1], 0);
+  world().barrier();
+  words[2 * static_cast<std::size_t>(rank) + 1] = static_cast<std::uint64_t>(rank) + 7;
+  world().barrier();
+  for (std::size_t r = 0; r < words.size() / 2; ++r) {
+    EXPECT_EQ(words[2 * r], 0);
+    EXPECT_EQ(words[2 * r + 1], r + 7);
+  }
 }
 
 }  // namespace

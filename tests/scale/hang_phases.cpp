@@ -24,8 +24,8 @@ void time_out(comm::World& world, int judges) {
                         {.judges = judges,
                          .turn = milliseconds(1),
                          .quiet = milliseconds(50),
-                         .unasked = milliseconds(500),
-                         .most = milliseconds(500)});
+                         .unasked = milliseconds(2000),
+                         .most = milliseconds(2000)});
   heard.listen();
   EXPECT_EQ(heard.speaks(), world.rank() == 0) << "rank " << world.rank();
   if (world.rank() > 0) return;
