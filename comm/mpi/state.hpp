@@ -64,8 +64,10 @@ struct WorldState {
 
   std::vector<MpiOperation*> active;  // in flight, of all groups
   std::vector<Mover*> movers;         // of all groups on devices
-  std::vector<int> indices;           // scratch of MPI_Testsome
-  std::vector<MPI_Status> statuses;
+  struct Passed {
+    std::vector<int> indices;
+    std::vector<MPI_Status> statuses;
+  } passed;                // scratch of MPI_Testsome
   bool abandoned = false;  // an operation was left in flight: no orderly end is possible
   std::atomic<bool> waiting{false};  // in a collective: the watchdog's clock stands still
 

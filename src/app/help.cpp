@@ -53,6 +53,7 @@ constexpr std::string_view overview_text =
            [--dry-run]
   inspect  CHECKPOINT|FOLDER|DATA|DECK      what a model, a file of data or a run consists of
            [--tensors] [--verify]           of a model: list tensors, compare digests
+           [--make-views]                   what HDF5's tools see of a checkpoint
            DATA [--tokenizer F]             of a token file: documents, the first sample
            [--sequence N]
            DECK [section.key=value ...]     what a run trains on: shares, a row of a step
