@@ -239,8 +239,13 @@ void bench_deck(comm::World& world, const config::RunConfig& config, std::int64_
 // A machine file for plans. Written by rank 0.
 void bench_machine(comm::World& world, const std::string& path, bool quick) {
   const plan::Machine machine = measure_machine(world, path + ".scratch", quick);
+  const bool one_host = world.ranks_on_node() == world.size();
   world.agree([&] {
-    const std::string text = plan::machine_text(machine);
+    const std::string text =
+        (one_host ? "# Links between nodes were not measured: they are those within this "
+                    "one. Ranks on several nodes measure both.\n"
+                  : "") +
+        plan::machine_text(machine);
     plan::parse_machine(text, path);  // what was measured is plausible
     if (world.rank() == 0) io::write_text_atomically(path, text);
   });

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,16 @@ double time_of(double seconds, const std::function<void()>& call) {
 
 Buffer buffer(const Shape& shape, DType type = DType::f32) {
   return {Device::host(), type, shape, MemoryClass::workspace, "bench"};
+}
+
+// Ranks of each node, if all have as many and they follow each other; else all ranks
+// count as those of one node.
+int ranks_of_each_node(comm::World& world) {
+  const int on_node = world.ranks_on_node();
+  const bool regular = world.rank() % on_node == world.rank_on_node();
+  const double most = world.max(on_node), least = -world.max(-on_node);
+  const bool all_regular = world.max(regular ? 0 : 1) == 0 && most == least;
+  return all_regular ? on_node : world.size();
 }
 
 class MachineBench {
@@ -131,19 +142,48 @@ class MachineBench {
         slowest([&] { kernels::add(stream, one.view(), one.view(), one.view()); });
   }
 
+  // Within a node, and from node to node by all ranks of each at once. Where there is one
+  // of the two alone, it stands for both.
   void links(plan::Machine& m) {
     if (world_.size() == 1) {  // nothing to measure: as fast as memory
       m.links = {m.sweep_rate / 4, 1e-6, m.sweep_rate / 4, 1e-6, 0};
       return;
     }
-    comm::Mesh mesh(world_, {.data = world_.size()});
-    comm::Group& group = mesh.group(comm::Axis::data);
+    const int on_node = ranks_of_each_node(world_);
+    const int nodes = world_.size() / on_node;
+    comm::Mesh mesh(world_, {.data = nodes, .tensor = on_node});
+    std::optional<Link> within, across;
+    if (on_node > 1) within = link_of(mesh.group(comm::Axis::tensor));
+    if (nodes > 1) across = link_of(mesh.group(comm::Axis::data));
+    const Link near = within ? *within : *across, far = across ? *across : *within;
+    m.links = {near.rate, near.latency, far.rate, far.latency, far.overlap};
+  }
+
+  void files(plan::Machine& m, const std::string& path) {
+    const std::vector<char> block(seconds_ < 0.1 ? 1 << 16 : 32 << 20, 'x');
+    const std::string mine = path + "." + std::to_string(world_.rank());
+    world_.barrier();
+    double writing = 0, reading = 0;
+    world_.agree([&] { transfer(mine, block, writing, reading); });
+    const double all =
+        static_cast<double>(block.size()) * static_cast<double>(m.ranks_per_node);
+    m.write_rate = all / world_.max(writing);
+    m.read_rate = all / world_.max(reading);
+  }
+
+ private:
+  struct Link {
+    double rate = 0, latency = 0, overlap = 0;
+  };
+
+  // Of a sum of all ranks of a group, which all groups make at once.
+  Link link_of(comm::Group& group) {
     const Buffer x = buffer({extent_ * extent_ * 4}), one = buffer({1});
     Stream stream;
     const auto reduced = [&](const Buffer& y) {
       return timed_together([&] { group.all_reduce(stream, y.view()).wait(); });
     };
-    const double n = world_.size();
+    const double n = group.size();
     const double latency = reduced(one) / std::ceil(std::log2(n));
     const double alone = reduced(x);
     const double sent = 2 * (n - 1) / n * static_cast<double>(x.bytes());
@@ -161,22 +201,9 @@ class MachineBench {
       handle.wait();
     });
     const double overlap = std::clamp((alone + sweeps * sweep - both) / alone, 0.0, 1.0);
-    m.links = {rate, latency, rate, latency, overlap};
+    return {rate, latency, overlap};
   }
 
-  void files(plan::Machine& m, const std::string& path) {
-    const std::vector<char> block(seconds_ < 0.1 ? 1 << 16 : 32 << 20, 'x');
-    const std::string mine = path + "." + std::to_string(world_.rank());
-    world_.barrier();
-    double writing = 0, reading = 0;
-    world_.agree([&] { transfer(mine, block, writing, reading); });
-    const double all =
-        static_cast<double>(block.size()) * static_cast<double>(m.ranks_per_node);
-    m.write_rate = all / world_.max(writing);
-    m.read_rate = all / world_.max(reading);
-  }
-
- private:
   static void transfer(const std::string& path, std::vector<char> block, double& writing,
                        double& reading) {
     const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

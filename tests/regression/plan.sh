@@ -43,6 +43,7 @@ run 2 bench --machine "$work/here.toml" --quick
 check "measured" ended_well
 run 1 plan $deck --machine "$work/here.toml"
 check "planned by what was measured" ended_well
+check "what was not measured" grep -q '^# Links between nodes were not measured' "$work/here.toml"
 check "nothing is left beside it" test "$(ls "$work"/here.toml*)" = "$work/here.toml"
 
 # A run compares itself with its prediction.
