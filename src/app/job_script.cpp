@@ -49,11 +49,16 @@ export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-tree}  # why: docs/decisions/slurm-f
 export OMP_NUM_THREADS=$SRUN_CPUS_PER_TASK
 export OMP_PROC_BIND=${OMP_PROC_BIND:-close} OMP_PLACES=${OMP_PLACES:-cores}
 
+send_libs=  # the program's libraries too, except the system's: from Slurm 22.05 on
+if [ -n "$TRIREME_BCAST" ] && srun --help 2>/dev/null | grep -q -- --send-libs; then
+  send_libs=--send-libs
+fi
+
 # --mpi=pmix is for Open MPI; MPICH and its kin want --mpi=pmi2, Cray --mpi=cray_shasta.
 launch() {
   exec srun ${nodes:+--nodes="$node_count" --nodelist="$nodes" --ntasks="$tasks"} \
     --mpi="${TRIREME_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --cpu-bind=cores \
-    ${TRIREME_BCAST:+--bcast="$TRIREME_BCAST"} \
+    ${TRIREME_BCAST:+--bcast="$TRIREME_BCAST"} $send_libs \
     "$trireme" train "$deck" "$@"
 }
 stop() { scancel --signal=TERM "$job"; }  # srun itself would kill the ranks on TERM

@@ -193,10 +193,15 @@ export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}  # Slurm 22.05 to 23.02 do n
 export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-tree}  # why: docs/decisions/slurm-fences.md
 export OMP_NUM_THREADS=$SRUN_CPUS_PER_TASK
 
+send_libs=  # the program's libraries too, except the system's: from Slurm 22.05 on
+if [ -n "$TRIREME_BCAST" ] && srun --help 2>/dev/null | grep -q -- --send-libs; then
+  send_libs=--send-libs
+fi
+
 launch() {
   exec srun ${nodes:+--nodes="$node_count" --nodelist="$nodes" --ntasks="$tasks"} \
     --mpi="${TRIREME_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --cpu-bind=cores \
-    ${TRIREME_BCAST:+--bcast="$TRIREME_BCAST"} \
+    ${TRIREME_BCAST:+--bcast="$TRIREME_BCAST"} $send_libs \
     "$trireme" train --manifest "$folder/sweep.toml" --index "$index"
 }
 stop() { scancel --signal=TERM "$job"; }  # srun itself would kill the ranks on TERM

@@ -14,6 +14,7 @@ mkdir "$work/bin" "$work/job" "$work/real"
 cat >"$work/bin/srun" <<'END_OF_STAND_IN'
 #!/bin/bash
 cd "$STAND_INS" || exit 1
+[ "$*" != --help ] || { [ -e old ] || echo "      --send-libs[=yes|no]"; exit; }
 case " $* " in *" --overlap "*)  # do nodes answer?
   echo "$*" >>asked
   while [ -e runs ] && [ $# -gt 0 ]; do case $1 in bash) exec "$@" ;; *) shift ;; esac; done
@@ -149,6 +150,11 @@ done
 set_up 0 RUNNING
 TRIREME_BCAST='/tmp/a b' job "$SOURCE/jobs/train.sbatch" my.toml
 check "the program is sent to the nodes" grep -qx '<--bcast=/tmp/a b>' "$work/job/words"
+check "with its libraries" grep -qx '<--send-libs>' "$work/job/words"
+touch "$work/job/old"
+TRIREME_BCAST='/tmp/a b' job "$SOURCE/jobs/train.sbatch" my.toml
+check "not where Slurm cannot" test "$(grep -c -e --send-libs "$work/job/words")" = 0
+rm "$work/job/old"
 # A program that gets on may crash as often as it likes.
 set_up 137 RUNNING
 touch "$work/job/begins"
