@@ -268,9 +268,6 @@ void measure_failure(Simulation& run, Table& table) {
   EXPECT_EQ(reports, 1);
 }
 
-// Two files for each rank take their time.
-constexpr int most_ranks_of_copies = 1024;
-
 void measure(Table& table, int ranks, bool files = true) {
   Simulation run(ranks);
   run.phase(table, "start", [&](Rank& rank, int) { start(rank, ranks); });
@@ -278,7 +275,7 @@ void measure(Table& table, int ranks, bool files = true) {
   run.phase(table, "step", [&](Rank& rank, int number) { step(rank, number); });
   if (files) measure_checkpoint(run, table, ranks);
   if (files) measure_alarm(run, table, ranks);
-  if (files && ranks <= most_ranks_of_copies) measure_copies(run, table, ranks);
+  if (files) measure_copies(run, table, ranks);
   measure_time_out(run, table, judges);
   measure_failure(run, table);
   run.phase(table, "end", [&](Rank& rank, int) { end(rank); });
