@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "base/output.hpp"
+#include "base/terminal.hpp"
 
 #ifdef TRIREME_EDITLINE
 #include <histedit.h>
@@ -126,7 +127,7 @@ class LineEditor::Keys {
 
 LineEditor::LineEditor() : terminal_(::isatty(0) == 1) {
 #ifdef TRIREME_EDITLINE
-  if (terminal_ && ::isatty(1) == 1) keys_ = std::make_unique<Keys>();
+  if (terminal::has_keys()) keys_ = std::make_unique<Keys>();
 #endif
 }
 

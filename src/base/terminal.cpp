@@ -108,6 +108,8 @@ std::string coloured_line(std::string_view text) {
 
 }  // namespace
 
+bool has_keys() { return ::isatty(STDIN_FILENO) == 1 && is_terminal(STDOUT_FILENO); }
+
 int columns() {
   static const int found = find_columns();
   return found;

@@ -14,6 +14,10 @@ namespace trireme::terminal {
 // their own, of no size, whatever mpirun writes to: mpirun's counts in its place.
 int columns();
 
+// Whether a person types into standard input and sees standard output on a terminal that
+// moves its cursor.
+bool has_keys();
+
 // Columns that prose in the log is broken at: 100, or fewer on a narrower terminal.
 std::size_t prose_columns();
 

@@ -90,6 +90,9 @@ if command -v script >/dev/null && ldd "$TRIREME" | grep -q libedit; then
   grep -o '"role":"user","content":"[^"]*"' "$work/typed.json" | cut -d'"' -f8 >"$work/said"
   printf '%s\n' Hello 'Hello!' $'gr\xc3\xbc\xc3\x9fe' clean 'one\ntwo' >"$work/meant"
   check "keys of a terminal" diff "$work/said" "$work/meant"
+  TERM=dumb script -qfec "'$TRIREME' chat '$work/run' --tokenizer '$tokenizer/tokenizer.json' \
+    --temperature 0 --tokens 2" /dev/null < <(printf '/save %s\r/quit\r' "$work/dumb.json") >"$work/out" 2>&1
+  check "no keys on a terminal without a cursor" test "$(grep -acF $'\e' "$work/out").$(ls "$work/dumb.json")" = "0.$work/dumb.json"
 fi
 # Bad input, told and survived.
 long=$(printf 'word %.0s' $(seq 300))
