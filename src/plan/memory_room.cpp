@@ -136,8 +136,7 @@ class Changes {
       const std::optional<config::RunConfig> deck = change(name);
       if (!deck) continue;
       Tried tried = try_out(*deck, name);
-      if (excess(tried.need, room_) < excess(need_, room_))
-        all_.push_back(std::move(tried));
+      if (helps(tried)) all_.push_back(std::move(tried));
     }
     std::stable_sort(all_.begin(), all_.end(), [&](const Tried& a, const Tried& b) {
       const double a_excess = excess(a.need, room_), b_excess = excess(b.need, room_);
@@ -158,6 +157,14 @@ class Changes {
   }
 
  private:
+  // Takes less of what is too much; of a deck that fits, and failed, less where it
+  // computes.
+  bool helps(const Tried& tried) const {
+    const double before = excess(need_, room_);
+    return before > 0 ? excess(tried.need, room_) < before
+                      : tried.need.device < need_.device;
+  }
+
   Tried try_out(const config::RunConfig& deck, const std::string& name) const {
     PlannedDevice timed = on_;
     if (timed.machine == nullptr) timed.machine = &nominal_;

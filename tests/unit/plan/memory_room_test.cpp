@@ -140,6 +140,13 @@ TEST(MemoryRoom, JudgesTheNodesMemoryBesideGpus) {
   EXPECT_EQ(neither.find("which fits"), std::string::npos) << neither;
 }
 
+// What it had was as much as its plan: something else took the memory.
+TEST(MemoryRoom, TellsWhatTakesLessThanADeckThatFits) {
+  const std::string why =
+      why_out_of_memory(deck(), plan_stages(deck()), {}, 2 * needed(), changed);
+  EXPECT_NE(why.find("which fits"), std::string::npos) << why;
+}
+
 TEST(MemoryRoom, TellsWhatTakesLessThanARankHadWhenItFailed) {
   const std::vector<Plan> plans = plan_stages(deck());
   const std::string why = why_out_of_memory(deck(), plans, {}, scant_room(), changed);
