@@ -160,7 +160,8 @@ class MachineBench {
   }
 
   void files(plan::Machine& m, const std::string& path) {
-    const std::vector<char> block(seconds_ < 0.1 ? 1 << 16 : 32 << 20, 'x');
+    // Large beside what it costs to sync any file.
+    const std::vector<char> block(seconds_ < 0.1 ? 4 << 20 : 32 << 20, 'x');
     const std::string mine = path + "." + std::to_string(world_.rank());
     world_.barrier();
     double writing = 0, reading = 0;
