@@ -105,6 +105,15 @@ int HostTable::number_of(int rank) const {
   return -1;
 }
 
+int HostTable::first_rank(int number) const {
+  int before = 0;
+  for (const Run& run : runs_) {
+    if (number < before + run.hosts) return run.first + (number - before) * run.ranks;
+    before += run.hosts;
+  }
+  fail(Status::internal, "host {} of {}", number, before);
+}
+
 int HostTable::hosts() const {
   int hosts = 0;
   for (const Run& run : runs_) hosts += run.hosts;

@@ -19,6 +19,8 @@ class HostTable {
   std::string of(int rank) const;
   // The place of its host among hosts(); -1 of a rank that was not added.
   int number_of(int rank) const;
+  // The first rank of the host at such a place.
+  int first_rank(int number) const;
   // Hosts in order, neighbours of one name once.
   int hosts() const;
   std::size_t runs() const { return runs_.size(); }

@@ -121,6 +121,14 @@ BoxRecord BoxTable::record(const char* from, int rank) {
   return record;
 }
 
+bool BoxTable::move_file(char* record, std::size_t files, std::size_t first) {
+  const char* from = record;
+  const auto file = take<std::uint32_t>(from);
+  if (file >= files) return false;
+  put(record, static_cast<std::uint32_t>(file + first));
+  return true;
+}
+
 std::uint32_t BoxTable::file(std::size_t tensor, std::size_t i) const {
   const char* from = bytes_.data() + at(tensor, i);
   return take<std::uint32_t>(from);

@@ -50,6 +50,9 @@ class BoxTable {
   // The bytes of `count` records, and what one says.
   std::string_view records(std::size_t tensor, std::size_t i, std::size_t count) const;
   static BoxRecord record(const char* from, int rank);
+  // Changes a record, whose file is one of `files`, to that behind `first` others; false
+  // where it is none.
+  static bool move_file(char* record, std::size_t files, std::size_t first);
 
   const std::string& bytes() const { return bytes_; }
   // Takes all bytes at once, for the tensors that were added with their counts. False

@@ -2,64 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint_index.hpp"
 
-#include <algorithm>
-#include <cstring>
-#include <numeric>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 #include "io/element_convert.hpp"
+#include "io/index_bytes.hpp"
+#include "io/index_merge.hpp"
 
 namespace trireme::io {
 namespace {
 
-constexpr std::string_view magic = "TRIREME2";
-
-template <class T>
-void put(std::string& text, const T& value) {
-  text.append(reinterpret_cast<const char*>(&value), sizeof(T));
-}
-void put_name(std::string& text, const std::string& name) {
-  put(text, static_cast<std::uint32_t>(name.size()));
-  text += name;
-}
-
-// Takes values from bytes that may be anything.
-class Cursor {
- public:
-  Cursor(const std::string& path, std::string_view bytes) : path_(path), rest_(bytes) {}
-
-  std::string_view text(std::size_t bytes) {
-    require(bytes <= rest_.size(), Status::bad_content,
-            "{}: is no index: it ends too early", path_);
-    const auto taken = rest_.substr(0, bytes);
-    rest_.remove_prefix(bytes);
-    return taken;
-  }
-  template <class T>
-  T value() {
-    T value{};
-    std::memcpy(&value, text(sizeof(T)).data(), sizeof(T));
-    return value;
-  }
-  // The number of things that take at least `least` bytes each.
-  std::size_t count(std::size_t least) {
-    const auto n = value<std::uint64_t>();
-    require(n <= rest_.size() / least, Status::bad_content,
-            "{}: is no index: it has no room for {} entries", path_, n);
-    return static_cast<std::size_t>(n);
-  }
-  std::string name() { return std::string(text(value<std::uint32_t>())); }
-  std::string_view rest() const { return rest_; }
-
- private:
-  const std::string& path_;
-  std::string_view rest_;
-};
-
-void read_files(const std::string& path, Cursor& from, std::size_t count,
-                Manifest& manifest) {
+void read_files(const std::string& path, IndexCursor& from, std::size_t count,
+                FileNames which, Manifest& manifest) {
   std::set<std::string_view> names;
   manifest.files.resize(count);
   for (FileEntry& file : manifest.files) {
@@ -73,30 +27,10 @@ void read_files(const std::string& path, Cursor& from, std::size_t count,
     require(is_member_name(file.name), Status::bad_content,
             "{}: is no index: '{}' is not the name of a file in the checkpoint's folder",
             path, file.name);
-    require(names.insert(file.name).second, Status::bad_content,
+    const bool is_new = names.insert(file.name).second;
+    require(is_new || which == FileNames::any, Status::bad_content,
             "{}: is no index: '{}' is listed twice", path, file.name);
   }
-}
-
-TensorEntry read_tensor(const std::string& path, Cursor& from, std::size_t& boxes) {
-  TensorEntry entry;
-  const int dtype = from.value<std::uint8_t>(), rank = from.value<std::uint8_t>();
-  entry.path = from.name();
-  require(dtype <= static_cast<int>(DType::e5m2), Status::bad_content,
-          "{}: is no index: '{}' has an element type of number {}", path, entry.path,
-          dtype);
-  require(rank >= 1 && rank <= Shape::max_rank, Status::bad_content,
-          "{}: is no index: '{}' has {} dims", path, entry.path, rank);
-  entry.dtype = static_cast<DType>(dtype);
-  entry.shape = shape_of_rank(rank);
-  for (int i = 0; i < rank; ++i) entry.shape[i] = from.value<std::int64_t>();
-  boxes = from.count(BoxTable::record_bytes(rank));
-  require(is_word(entry.path), Status::bad_content,
-          "{}: is no index: a tensor's path has spaces or control characters", path);
-  require(bytes_of(entry.shape, entry.dtype).has_value(), Status::bad_content,
-          "{}: is no index: '{}' cannot have the shape {}", path, entry.path,
-          entry.shape);
-  return entry;
 }
 
 // A box and the file that it names.
@@ -121,8 +55,42 @@ void check_box(const std::string& path, const Manifest& manifest, std::size_t te
 
 }  // namespace
 
+IndexCounts take_counts(const std::string& path, IndexCursor& from) {
+  require(from.text(index_magic.size()) == index_magic, Status::bad_content,
+          "{}: is no index: it does not begin with '{}'", path, index_magic);
+  constexpr std::size_t least_file = file_entry_bytes + 4, least_tensor = 22;
+  IndexCounts counts;
+  counts.files = from.count(least_file);
+  counts.tensors = from.count(least_tensor);
+  return counts;
+}
+
+void put_tensor(std::string& text, const TensorHead& head) {
+  put(text, static_cast<std::uint8_t>(head.dtype));
+  put(text, static_cast<std::uint8_t>(head.shape.rank()));
+  put_name(text, head.path);
+  for (int dim = 0; dim < head.shape.rank(); ++dim) put(text, head.shape[dim]);
+  put(text, std::uint64_t{head.boxes});
+}
+
+TensorHead take_tensor(const std::string& path, IndexCursor& from) {
+  TensorHead head;
+  const int dtype = from.value<std::uint8_t>(), rank = from.value<std::uint8_t>();
+  head.path = from.name();
+  require(dtype <= static_cast<int>(DType::e5m2), Status::bad_content,
+          "{}: is no index: '{}' has an element type of number {}", path, head.path,
+          dtype);
+  require(rank >= 1 && rank <= Shape::max_rank, Status::bad_content,
+          "{}: is no index: '{}' has {} dims", path, head.path, rank);
+  head.dtype = static_cast<DType>(dtype);
+  head.shape = shape_of_rank(rank);
+  for (int i = 0; i < rank; ++i) head.shape[i] = from.value<std::int64_t>();
+  head.boxes = from.count(BoxTable::record_bytes(rank));
+  return head;
+}
+
 std::string index_head(const Manifest& manifest) {
-  std::string text(magic);
+  std::string text(index_magic);
   put(text, std::uint64_t{manifest.files.size()});
   put(text, std::uint64_t{manifest.tensors.size()});
   for (const FileEntry& file : manifest.files) {
@@ -133,11 +101,7 @@ std::string index_head(const Manifest& manifest) {
   }
   for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
     const TensorEntry& tensor = manifest.tensors[i];
-    put(text, static_cast<std::uint8_t>(tensor.dtype));
-    put(text, static_cast<std::uint8_t>(tensor.shape.rank()));
-    put_name(text, tensor.path);
-    for (int dim = 0; dim < tensor.shape.rank(); ++dim) put(text, tensor.shape[dim]);
-    put(text, std::uint64_t{manifest.boxes.count(i)});
+    put_tensor(text, {tensor.path, tensor.dtype, tensor.shape, manifest.boxes.count(i)});
   }
   return text;
 }
@@ -146,26 +110,29 @@ std::string index_bytes(const Manifest& manifest) {
   return index_head(manifest) + manifest.boxes.bytes();
 }
 
-void parse_index(const std::string& path, std::string bytes, Manifest& manifest) {
-  Cursor from(path, bytes);
-  require(from.text(magic.size()) == magic, Status::bad_content,
-          "{}: is no index: it does not begin with '{}'", path, magic);
-  constexpr std::size_t least_file = 44, least_tensor = 22;
-  const std::size_t files = from.count(least_file), tensors = from.count(least_tensor);
-  read_files(path, from, files, manifest);
-  manifest.tensors.reserve(tensors);
-  for (std::size_t i = 0; i < tensors; ++i) {
-    std::size_t boxes = 0;
-    TensorEntry entry = read_tensor(path, from, boxes);
+void parse_index(const std::string& path, std::string bytes, Manifest& manifest,
+                 FileNames names) {
+  IndexCursor from(path, bytes);
+  const IndexCounts counts = take_counts(path, from);
+  read_files(path, from, counts.files, names, manifest);
+  manifest.tensors.reserve(counts.tensors);
+  for (std::size_t i = 0; i < counts.tensors; ++i) {
+    const TensorHead head = take_tensor(path, from);
+    TensorEntry entry{std::string(head.path), head.dtype, head.shape, ""};
+    require(is_word(entry.path), Status::bad_content,
+            "{}: is no index: a tensor's path has spaces or control characters", path);
+    require(bytes_of(entry.shape, entry.dtype).has_value(), Status::bad_content,
+            "{}: is no index: '{}' cannot have the shape {}", path, entry.path,
+            entry.shape);
     require(i == 0 || manifest.tensors.back().path < entry.path, Status::bad_content,
             "{}: is no index: the tensors are not sorted at '{}'", path, entry.path);
-    manifest.boxes.expect_tensor(entry.shape.rank(), boxes);
+    manifest.boxes.expect_tensor(entry.shape.rank(), head.boxes);
     manifest.tensors.push_back(std::move(entry));
   }
   bytes.erase(0, bytes.size() - from.rest().size());
   require(manifest.boxes.adopt(std::move(bytes)), Status::bad_content,
           "{}: is no index: it has not as many boxes as it says", path);
-  for (std::size_t i = 0; i < tensors; ++i)
+  for (std::size_t i = 0; i < counts.tensors; ++i)
     for (std::size_t b = 0; b < manifest.boxes.count(i); ++b)
       check_box(path, manifest, i, manifest.boxes.get(i, b));
 }
@@ -182,62 +149,10 @@ void require_whole(const std::string& path, const Manifest& manifest) {
   }
 }
 
-Manifest merge_indices(std::vector<std::string> shards) {
-  const std::string what = "checkpoint: the index of a shard";
-  // 1. the tensors, and how many boxes each has
+Manifest merge_indices(const std::vector<std::string>& shards) {
   Manifest all;
-  std::vector<std::size_t> counts;
-  std::unordered_map<std::string, std::size_t> places;
-  for (const std::string& text : shards) {
-    Manifest shard;
-    parse_index(what, text, shard);
-    for (std::size_t i = 0; i < shard.tensors.size(); ++i) {
-      TensorEntry& tensor = shard.tensors[i];
-      const auto [at, is_new] = places.try_emplace(tensor.path, all.tensors.size());
-      if (is_new) {
-        all.tensors.push_back(tensor);
-        counts.push_back(0);
-      }
-      const TensorEntry& first = all.tensors[at->second];
-      require(first.dtype == tensor.dtype && first.shape == tensor.shape,
-              "checkpoint: '{}' is {} of {} on one rank, but {} of {} elsewhere",
-              tensor.path, name_of(tensor.dtype), tensor.shape, name_of(first.dtype),
-              first.shape);
-      counts[at->second] += shard.boxes.count(i);
-    }
-  }
-  // 2. their order
-  std::vector<std::size_t> order(all.tensors.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return all.tensors[a].path < all.tensors[b].path;
-  });
-  std::vector<TensorEntry> sorted;
-  for (std::size_t place = 0; place < order.size(); ++place) {
-    TensorEntry& tensor = all.tensors[order[place]];
-    places[tensor.path] = place;
-    all.boxes.expect_tensor(tensor.shape.rank(), counts[order[place]]);
-    sorted.push_back(std::move(tensor));
-  }
-  all.tensors = std::move(sorted);
-  all.boxes.make_room();
-  // 3. the boxes
-  std::vector<std::size_t> filled(all.tensors.size());
-  for (std::string& text : shards) {
-    Manifest shard;
-    parse_index(what, text, shard);
-    text = std::string();
-    const auto first = static_cast<std::uint32_t>(all.files.size());
-    for (FileEntry& file : shard.files) all.files.push_back(std::move(file));
-    for (std::size_t i = 0; i < shard.tensors.size(); ++i) {
-      const std::size_t place = places.at(shard.tensors[i].path);
-      for (std::size_t b = 0; b < shard.boxes.count(i); ++b) {
-        BoxRecord box = shard.boxes.get(i, b);
-        box.file += first;
-        all.boxes.set(place, filled[place]++, box);
-      }
-    }
-  }
+  parse_index("checkpoint: the index of shards",
+              IndexMerge({shards.begin(), shards.end()}).text(), all, FileNames::any);
   return all;
 }
 

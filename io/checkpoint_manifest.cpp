@@ -135,7 +135,7 @@ ManifestTexts read_texts(const Directory& folder) {
   });
 }
 
-Manifest parse_texts(const std::string& directory, ManifestTexts texts) {
+Manifest parse_listed(const std::string& directory, ManifestTexts texts) {
   ParsedManifest parsed = parse_manifest(directory + "/" + manifest_name, texts.manifest);
   if (parsed.index.name.empty()) return std::move(parsed.manifest);
   const std::string path = directory + "/" + index_name;
@@ -144,8 +144,14 @@ Manifest parse_texts(const std::string& directory, ManifestTexts texts) {
           "{}: damaged: its XXH3-128 is {}, but {} was written", path, digest,
           parsed.index.digest);
   parse_index(path, std::move(texts.index), parsed.manifest);
-  require_whole(path, parsed.manifest);
   return std::move(parsed.manifest);
+}
+
+Manifest parse_texts(const std::string& directory, ManifestTexts texts) {
+  const bool has_index = !texts.index.empty();
+  Manifest manifest = parse_listed(directory, std::move(texts));
+  if (has_index) require_whole(directory + "/" + index_name, manifest);
+  return manifest;
 }
 
 void check_files(const Directory& folder, const Manifest& manifest, bool sizes) {

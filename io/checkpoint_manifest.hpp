@@ -75,6 +75,8 @@ ManifestTexts read_texts(const Directory& folder);
 // What the texts say, after all that can be checked without other files. Throws
 // Error(bad_content) naming the file and the entry; NewerFormat.
 Manifest parse_texts(const std::string& directory, ManifestTexts texts);
+// The same, but for whether the boxes are whole tensors (require_whole()).
+Manifest parse_listed(const std::string& directory, ManifestTexts texts);
 // Throws Error(bad_content) unless the directory has the step's name, and all files that
 // the manifest lists, with these sizes where `sizes` says so, and no other shard.
 void check_files(const Directory& folder, const Manifest& manifest, bool sizes);

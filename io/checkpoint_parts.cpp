@@ -7,6 +7,7 @@
 #include "io/checkpoint_shard.hpp"
 #include "io/checkpoint_view_queue.hpp"
 #include "io/files.hpp"
+#include "io/index_gather.hpp"
 #include "io/partial_work.hpp"
 #include "io/run_lock.hpp"
 
@@ -28,16 +29,22 @@ void require_room(comm::World& world, const std::string& directory,
   if (world.rank() == 0) require_space(directory, needed);
 }
 
-// Indices of all shards, by their numbers, on rank 0.
-std::vector<std::string> exchange(comm::World& world,
-                                  const std::vector<std::string>& mine,
+// Indices of all shards, by their numbers, on rank 0, those of some together.
+std::vector<std::string> exchange(comm::World& world, std::vector<std::string> mine,
                                   std::size_t shards) {
   std::vector<std::string> all;
   const std::size_t ranks = to_size(world.size());
-  for (std::size_t turn = 0; turn * ranks < shards; ++turn)
-    for (std::string& text :
-         world.gather_text(turn < mine.size() ? mine[turn] : std::string()))
-      if (all.size() < shards && !text.empty()) all.push_back(std::move(text));
+  for (std::size_t turn = 0; turn * ranks < shards; ++turn) {
+    IndexGather indices(world,
+                        turn < mine.size() ? std::move(mine[turn]) : std::string());
+    while (!indices.done()) {
+      indices.gather_next();
+      world.agree([&] {
+        if (world.rank() == 0) indices.merge();
+      });
+    }
+    for (std::string& text : indices.take()) all.push_back(std::move(text));
+  }
   return all;
 }
 
@@ -76,12 +83,12 @@ PartsResult write_checkpoint_parts(comm::World& world, const std::string& direct
         work.record(report.file, reports.back());
       }
     });
-    const auto all = exchange(world, reports, shards.size());
+    auto all = exchange(world, std::move(reports), shards.size());
     result.kept = static_cast<std::int64_t>(world.sum(static_cast<double>(kept)));
     world.agree([&] {
       if (world.rank() != 0) return;
       const PartialWork work(Directory::own(directory).open(temporary));
-      complete_checkpoint(work.folder(), info, all);
+      complete_checkpoint(work.folder(), info, std::move(all));
       work.clear();
       const std::string name = step_name(info.step);
       publish(directory, temporary, name);

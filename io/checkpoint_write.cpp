@@ -72,6 +72,7 @@ void CheckpointWriter::begin(const CheckpointInfo& info, std::vector<TensorBox> 
   boxes_ = std::move(boxes);
   background_ = background;
   bytes_ = 0;
+  indices_.reset();
   temporary_ = temporary_name(info.step);
   world_.agree([&] {
     if (world_.rank() != 0) return;
@@ -81,7 +82,7 @@ void CheckpointWriter::begin(const CheckpointInfo& info, std::vector<TensorBox> 
   clear_leftovers(world_, directory_);
   if (stands_already(world_, directory_ + "/" + step_name(info.step))) {
     boxes_.clear();
-    start_naming({});
+    start_naming();
     return;
   }
   const double needed = world_.sum(static_cast<double>(shard_bytes(boxes_)));
@@ -169,12 +170,27 @@ void CheckpointWriter::advance() {
     done_ = WrittenCheckpoint{info_.step, bytes_, seconds.count()};
     add_views(info_.step);
     start_removing();
+  } else if (phase_ == Phase::gathering) {
+    gather_next();
   } else if (++turn_ < ranks_per_file_) {
     start_turn({});
   } else {
     require_room_for_index();
-    start_naming(world_.gather_text(std::exchange(report_, {}).index));
+    start_gathering();
   }
+}
+
+void CheckpointWriter::start_gathering() {
+  phase_ = Phase::gathering;
+  indices_.emplace(world_, std::exchange(report_, {}).index);
+  gather_next();
+}
+
+// What a round brings is merged while training goes on.
+void CheckpointWriter::gather_next() {
+  if (indices_->done()) return start_naming();
+  indices_->gather_next();
+  if (world_.rank() == 0) work_.start([this] { indices_->merge(); }, background_);
 }
 
 // Before anything is sent.
@@ -191,16 +207,16 @@ void CheckpointWriter::require_room_for_index() {
 }
 
 // Rank 0 gives the checkpoint its name; without indices of shards it has it already.
-void CheckpointWriter::start_naming(std::vector<std::string> shards) {
+void CheckpointWriter::start_naming() {
   phase_ = Phase::naming;
   leaving_.clear();
   if (world_.rank() != 0) return;
   work_.start(
-      [this, shards = std::move(shards)]() mutable {
+      [this] {
         const std::string name = step_name(info_.step);
-        if (!shards.empty()) {
+        if (indices_) {
           bytes_ = complete_checkpoint(Directory::own(directory_).open(temporary_), info_,
-                                       std::move(shards));
+                                       indices_->take());
           views_.drop_if([&](const std::string& other) { return other == name; });
           publish(directory_, temporary_, name);
         }

@@ -16,6 +16,7 @@
 #include "io/checkpoint_manifest.hpp"
 #include "io/checkpoint_shard.hpp"
 #include "io/checkpoint_view_queue.hpp"
+#include "io/index_gather.hpp"
 
 namespace trireme::io {
 
@@ -69,10 +70,19 @@ class CheckpointWriter {
   bool idle() const { return phase_ == Phase::idle; }
 
  private:
-  enum class Phase : std::uint8_t { idle, shards, naming, removing, removing_rest };
+  enum class Phase : std::uint8_t {
+    idle,
+    shards,
+    gathering,
+    naming,
+    removing,
+    removing_rest
+  };
   void advance();
   void start_turn(std::function<void()> first);
-  void start_naming(std::vector<std::string> shards);
+  void start_gathering();
+  void gather_next();
+  void start_naming();
   void start_removing();
   void start_removing_rest();
   void require_room_for_index();
@@ -89,6 +99,7 @@ class CheckpointWriter {
   CheckpointInfo info_;
   std::vector<TensorBox> boxes_;
   ShardReport report_;
+  std::optional<IndexGather> indices_;  // none: the checkpoint has its name already
   std::int64_t bytes_ = 0;
   std::string leaving_;  // a removal_list() of old ones
   std::optional<WrittenCheckpoint> done_;

@@ -59,21 +59,21 @@ void MpiOperation::post() try {
 bool MpiOperation::advance() try {
   if (lanes_active_ == 0) return true;
   WorldState& state = group_.state();
-  if (state.passed.indices.size() < requests_.size()) {
-    state.passed.indices.resize(requests_.size());
-    state.passed.statuses.resize(requests_.size());
+  if (state.testsome.indices.size() < requests_.size()) {
+    state.testsome.indices.resize(requests_.size());
+    state.testsome.statuses.resize(requests_.size());
   }
   int passed = 0;
   const int code =
       MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &passed,
-                   state.passed.indices.data(), state.passed.statuses.data());
+                   state.testsome.indices.data(), state.testsome.statuses.data());
   if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) check_mpi(code, "MPI_Testsome");
   if (passed == MPI_UNDEFINED) return lanes_active_ == 0;
   // All are counted before any lane runs: run() posts new requests in these slots.
   for (int i = 0; i < passed; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    const auto slot = static_cast<std::size_t>(state.passed.indices[at]);
-    check(slot, state.passed.statuses[at], code);
+    const auto slot = static_cast<std::size_t>(state.testsome.indices[at]);
+    check(slot, state.testsome.statuses[at], code);
     --lanes_[slot / slots()].outstanding;
   }
   if (passed == 0) return false;

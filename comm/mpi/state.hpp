@@ -64,10 +64,10 @@ struct WorldState {
 
   std::vector<MpiOperation*> active;  // in flight, of all groups
   std::vector<Mover*> movers;         // of all groups on devices
-  struct Passed {
+  struct Tested {
     std::vector<int> indices;
     std::vector<MPI_Status> statuses;
-  } passed;                // scratch of MPI_Testsome
+  } testsome;              // scratch of MPI_Testsome
   bool abandoned = false;  // an operation was left in flight: no orderly end is possible
   std::atomic<bool> waiting{false};  // in a collective: the watchdog's clock stands still
 

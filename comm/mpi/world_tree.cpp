@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "comm/collective.hpp"
+#include "comm/gather_tree.hpp"
 #include "comm/merge_up.hpp"
 
 namespace trireme::comm {
@@ -18,20 +18,15 @@ class Up {
  public:
   Up(WorldState& state, int root, const char* operation)
       : state_(state),
-        root_(root),
-        place_(tree_place(state.rank, root, state.size)),
+        tree_(root == 0 && state.hosts.hosts() > 0
+                  ? host_tree(state.rank, state.hosts, state.size)
+                  : binomial_tree(state.rank, root, state.size)),
         call_(state, operation) {}
 
-  int ranks() const { return subtree(place_, state_.size); }
-  bool is_root() const { return place_.parent < 0; }
+  int ranks() const { return tree_.ranks; }
+  bool is_root() const { return tree_.parent < 0; }
+  const std::vector<GatherTree::Child>& children() const { return tree_.children; }
 
-  // f(first row of the child's subtree, its rows, rank) for each child, nearest first.
-  template <class F>
-  void for_children(const F& f) const {
-    for (int m = 1; m <= place_.first_child && place_.position + m < state_.size; m *= 2)
-      f(m, std::min(m, state_.size - place_.position - m),
-        (place_.position + m + root_) % state_.size);
-  }
   void receive(void* to, std::size_t bytes, int from) {
     if (bytes == 0) return;
     MPI_Request request;
@@ -43,7 +38,7 @@ class Up {
   void send(const void* from, std::size_t bytes) {
     if (bytes == 0 || is_root()) return;
     MPI_Request request;
-    check_mpi(MPI_Isend(from, static_cast<int>(bytes), MPI_BYTE, place_.parent, tree_tag,
+    check_mpi(MPI_Isend(from, static_cast<int>(bytes), MPI_BYTE, tree_.parent, tree_tag,
                         state_.world.get(), &request),
               "MPI_Isend");
     call_.wait(request);
@@ -51,8 +46,7 @@ class Up {
 
  private:
   WorldState& state_;
-  int root_;
-  TreePlace place_;
+  GatherTree tree_;
   WorldCall call_;
 };
 
@@ -63,10 +57,9 @@ std::vector<std::byte> gather_rows(WorldState& state, const void* row, std::size
   Up up(state, root, operation);
   std::vector<std::byte> rows(static_cast<std::size_t>(up.ranks()) * bytes);
   std::memcpy(rows.data(), row, bytes);
-  up.for_children([&](int first, int count, int child) {
-    up.receive(rows.data() + static_cast<std::size_t>(first) * bytes,
-               static_cast<std::size_t>(count) * bytes, child);
-  });
+  for (const GatherTree::Child& child : up.children())
+    up.receive(rows.data() + static_cast<std::size_t>(child.first) * bytes,
+               static_cast<std::size_t>(child.ranks) * bytes, child.rank);
   up.send(rows.data(), rows.size());
   if (up.is_root() && root != 0)  // row 0 is the root's: rank order begins behind the end
     std::rotate(rows.begin(),
@@ -95,11 +88,11 @@ std::string gather_bytes(WorldState& state, const std::string& text,
   };
   std::string all = text;
   all.reserve(bytes_of(0, up.ranks()));
-  up.for_children([&](int first, int count, int child) {
-    const std::size_t bytes = bytes_of(first, count), at = all.size();
+  for (const GatherTree::Child& child : up.children()) {
+    const std::size_t bytes = bytes_of(child.first, child.ranks), at = all.size();
     all.resize(at + bytes);
-    up.receive(all.data() + at, bytes, child);
-  });
+    up.receive(all.data() + at, bytes, child.rank);
+  }
   up.send(all.data(), all.size());
   if (up.is_root() && root != 0)
     std::rotate(all.begin(),
@@ -112,13 +105,13 @@ std::string merge_up(
     const World& world, std::string mine,
     const std::function<void(std::string& so_far, const std::string& next)>& join) {
   Up up(world.state(), 0, "merge_up");
-  up.for_children([&](int, int, int child) {
+  for (const GatherTree::Child& child : up.children()) {
     std::uint64_t bytes = 0;
-    up.receive(&bytes, sizeof bytes, child);
+    up.receive(&bytes, sizeof bytes, child.rank);
     std::string next(static_cast<std::size_t>(bytes), '\0');
-    up.receive(next.data(), next.size(), child);
+    up.receive(next.data(), next.size(), child.rank);
     join(mine, next);
-  });
+  }
   const std::uint64_t bytes = mine.size();
   require(bytes < (std::uint64_t{1} << 31), "a text of {} bytes is too long to send",
           bytes);

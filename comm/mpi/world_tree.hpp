@@ -1,4 +1,4 @@
-// The world's own gathers: along a binomial tree, in rank order.
+// The world's own gathers: along a tree of ranks, in rank order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,8 @@
 namespace trireme::comm {
 
 // Rows of `bytes` bytes each go up the tree to rank `root`: a rank sends one message and
-// receives one from each child, log2 of the ranks at most. On the root: the rows of all
+// receives one from each child (comm/gather_tree.hpp). To rank 0, once it is known where
+// ranks run, the ranks of a host gather first. On the root: the rows of all
 // ranks, in rank order. On others: those of the subtree, in the tree's order.
 std::vector<std::byte> gather_rows(WorldState& state, const void* row, std::size_t bytes,
                                    int root, const char* operation);

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "io/checkpoint_index.hpp"
 #include "io/checkpoint_manifest_json.hpp"
 #include "io/checkpoint_shard.hpp"
+#include "io/index_merge.hpp"
 #include "io/run_status.hpp"
 #include "train/partner_copies.hpp"
 #include "train/shard_holders.hpp"
@@ -201,17 +201,18 @@ std::shared_ptr<io::CheckpointReader> open(comm::World& world, const std::string
   std::string index;
   world.agree([&] {
     if (world.rank() != 0) return;
-    std::vector<std::string> shards(static_cast<std::size_t>(holders.shards()));
+    std::vector<std::string_view> shards(static_cast<std::size_t>(holders.shards()));
     for (std::size_t rank = 0; rank < all_lengths.size(); ++rank) {
       const auto numbers = numbers_in(all_lengths[rank]);
       std::size_t at = 0;
       for (std::size_t i = 0; i + 1 < numbers.size(); i += 2) {
         const auto bytes = static_cast<std::size_t>(numbers[i + 1]);
-        shards[static_cast<std::size_t>(numbers[i])] = all_texts[rank].substr(at, bytes);
+        shards[static_cast<std::size_t>(numbers[i])] =
+            std::string_view(all_texts[rank]).substr(at, bytes);
         at += bytes;
       }
     }
-    index = io::index_bytes(io::merge_indices(std::move(shards)));
+    index = io::IndexMerge(shards).text();
   });
   // 2. attributes are alike in all of them
   const bool has = holders.of(0) == world.rank();

@@ -15,9 +15,13 @@
 #include <vector>
 
 #include "io/checkpoint_find.hpp"
+#include "io/checkpoint_index.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
+#include "io/index_gather.hpp"
+#include "io/index_merge.hpp"
 #include "support/checkpoint_tensors.hpp"
+#include "support/sharded_index.hpp"
 
 namespace trireme::io {
 namespace {
@@ -291,6 +295,42 @@ TEST(Checkpoint, LeftoversGoAndFailuresNameThePath) {
       agreed_failure([&] { write_fake(folder.path() + "/file/c", 3); });
   EXPECT_EQ(status, Status::cannot_create);
   EXPECT_NE(message.find(folder.path() + "/file: "), std::string::npos) << message;
+}
+
+// Rank 0 gets the same index in rounds as at once; one rank alone exceeds a round here,
+// and one has nothing.
+TEST(Checkpoint, IndicesComeInRounds) {
+  constexpr test::ShardedModel model = {2, 64, 16, 176, 500};
+  const int ranks = world().size() + 1;
+  const auto shard = [&](int rank) { return test::shard_index(model, rank, ranks); };
+  const auto gathered = [&](std::int64_t most) {
+    IndexGather indices(
+        world(), world().rank() + 1 < world().size() ? shard(world().rank()) : "", most);
+    std::size_t rounds = 0;
+    for (; !indices.done(); ++rounds) {
+      indices.gather_next();
+      if (world().rank() == 0) indices.merge();
+    }
+    std::vector<std::string> merged = indices.take();
+    EXPECT_EQ(merged.size(), world().rank() == 0 ? rounds : 0);
+    return std::pair{rounds, world().rank() == 0
+                                 ? IndexMerge({merged.begin(), merged.end()}).text()
+                                 : std::string()};
+  };
+  const auto [once, whole] = gathered(IndexGather::round_bytes);
+  EXPECT_EQ(once, 1U);
+  const auto of_each = static_cast<std::int64_t>(shard(0).size());
+  for (const std::int64_t most : {std::int64_t{1}, of_each * 5 / 2}) {
+    const auto [rounds, text] = gathered(most);
+    EXPECT_EQ(text, whole);
+    if (most == 1) {
+      EXPECT_EQ(rounds, static_cast<std::size_t>(std::max(world().size() - 1, 1)));
+    }
+  }
+  if (world().rank() != 0) return;
+  std::vector<std::string> shards;
+  for (int rank = 0; rank + 1 < world().size(); ++rank) shards.push_back(shard(rank));
+  EXPECT_EQ(whole, index_bytes(merge_indices(shards)));
 }
 
 TEST(Checkpoint, GathersTexts) {

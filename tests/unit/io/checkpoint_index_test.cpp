@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "io/digest.hpp"
+#include "io/index_merge.hpp"
 #include "support/sharded_index.hpp"
 
 namespace trireme::io {
@@ -16,7 +19,7 @@ Manifest merged(int ranks) {
   std::vector<std::string> shards;
   for (int rank = 0; rank < ranks; ++rank)
     shards.push_back(test::shard_index(model, rank, ranks));
-  return merge_indices(std::move(shards));
+  return merge_indices(shards);
 }
 
 TEST(CheckpointIndex, ShardsMakeWholeTensors) {
@@ -32,11 +35,57 @@ TEST(CheckpointIndex, ShardsMakeWholeTensors) {
   }
 }
 
+// In whatever rounds shards come together, the index has the same bytes.
+TEST(CheckpointIndex, RoundsMakeTheSameIndex) {
+  std::vector<std::string> shards;
+  for (int rank = 0; rank < 23; ++rank)
+    shards.push_back(test::shard_index(model, rank, 23));
+  const std::string once = index_bytes(merge_indices(shards));
+  for (const std::size_t round : {1, 4, 22, 23}) {
+    std::vector<std::string> merged;
+    for (std::size_t first = 0; first < shards.size(); first += round) {
+      const std::size_t end = std::min(first + round, shards.size());
+      merged.push_back(IndexMerge({shards.begin() + static_cast<std::ptrdiff_t>(first),
+                                   shards.begin() + static_cast<std::ptrdiff_t>(end)})
+                           .text());
+    }
+    const IndexMerge all({merged.begin(), merged.end()});
+    const std::string text = all.text();
+    EXPECT_EQ(text, once) << round;
+    EXPECT_EQ(all.bytes(), static_cast<std::int64_t>(text.size()));
+  }
+}
+
+TEST(CheckpointIndex, PiecesAreSmall) {
+  std::vector<std::string> shards;
+  for (int rank = 0; rank < 1500; ++rank)
+    shards.push_back(test::shard_index(model, rank, 1500));
+  const IndexMerge merge({shards.begin(), shards.end()});
+  std::string all;
+  merge.write([&](std::string_view piece) {
+    EXPECT_LE(piece.size(), std::size_t{2} << 20);
+    all += piece;
+  });
+  EXPECT_EQ(all, merge.text());
+}
+
+TEST(CheckpointIndex, APartThatIsNoneIsRefused) {
+  const std::string whole = test::shard_index(model, 0, 2);
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{7}, std::size_t{23},
+                                  std::size_t{90}, whole.size() / 2, whole.size() - 1})
+    EXPECT_THROW(IndexMerge({std::string_view(whole).substr(0, bytes)}), Error) << bytes;
+  const std::string longer = whole + "x";
+  EXPECT_THROW(IndexMerge({longer}), Error);
+  std::string elsewhere = whole;  // the last box lies in a file that the part has not
+  elsewhere[elsewhere.size() - BoxTable::record_bytes(2)] = 1;
+  EXPECT_THROW(IndexMerge({elsewhere}).text(), Error);
+}
+
 TEST(CheckpointIndex, ALackingShardIsFound) {
   std::vector<std::string> shards;
   for (int rank = 0; rank < 7; ++rank)
     if (rank != 3) shards.push_back(test::shard_index(model, rank, 7));
-  const Manifest manifest = merge_indices(std::move(shards));
+  const Manifest manifest = merge_indices(shards);
   EXPECT_THROW(require_whole("merged", manifest), Error);
 }
 
