@@ -52,7 +52,10 @@ void IndexGather::gather_next() {
 void IndexGather::merge() {
   std::vector<std::string> shards = std::exchange(gathered_, {});
   std::erase(shards, "");  // of ranks that have none
-  merged_.push_back(IndexMerge({shards.begin(), shards.end()}).text());
+  if (first_ranks_.size() == 1)
+    merged_ = std::move(shards);
+  else
+    merged_.push_back(IndexMerge({shards.begin(), shards.end()}).text());
 }
 
 }  // namespace trireme::io

@@ -10,10 +10,10 @@
 
 namespace trireme::io {
 
-// Each rank has the index of its shard, or ""; rank 0 gets them as few, each of the ranks
-// of one round, in rank order. A tensor's name comes once a shard, so that together they
-// are twice what they make when they are one: no rank holds more of them at a time than a
-// round, and rank 0 beside that what it has merged.
+// Each rank has the index of its shard, or "", and rank 0 gets them, in rank order. The
+// name of a tensor comes once a shard, so that together they are half as much again as
+// what they make. No rank holds more of them at a time than a round has; of several
+// rounds rank 0 keeps what it makes of each.
 class IndexGather {
  public:
   static constexpr std::int64_t round_bytes = std::int64_t{1} << 26;
@@ -25,10 +25,10 @@ class IndexGather {
   bool done() const { return round_ == first_ranks_.size(); }
   // Collective: the next round's indices go to rank 0. merge() comes before the next.
   void gather_next();
-  // On rank 0: makes one of what the last round brought. Calls nothing collective, so
-  // that a thread of its own may do it. Throws as IndexMerge does.
+  // On rank 0: makes one of what the last round brought, if there are several. Calls
+  // nothing collective, so that a thread of its own may do it. Throws as IndexMerge does.
   void merge();
-  // On rank 0, when it is done: of each round one; together the checkpoint's.
+  // On rank 0, when it is done: the parts of the checkpoint's index (IndexMerge).
   std::vector<std::string> take() { return std::move(merged_); }
 
  private:
