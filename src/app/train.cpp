@@ -63,8 +63,6 @@ void require_folders(const comm::World& world, const config::RunConfig& config) 
   const config::ParallelSettings& parallel = config.parallel;
   if (optim::is_on_disk(parallel.offload))
     optim::offload_folder(parallel.offload_directory, world.rank());
-  if (config.checkpoint.partner > 0)
-    train::require_folder_for_copies(config.checkpoint.partner_directory, world.host());
 }
 
 // Every problem that can be found without training: the deck's, then the data's.
@@ -92,6 +90,10 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
                                             : room_here(on, on_node);
   world.agree([&] {
     if (!elsewhere) require_folders(world, deck.config);
+  });
+  if (!elsewhere && deck.config.checkpoint.partner > 0)
+    train::check_copies(world, deck.config);
+  world.agree([&] {
     require_room(deck_words(arguments), deck.config.parallel.mesh.size(),
                  elsewhere ? 0 : on_node, deck.config, plans, planned, room);
   });

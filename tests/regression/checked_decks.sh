@@ -91,4 +91,34 @@ for line in "${bad[@]}"; do
   check "bad: $change: no step was taken" test ! -e "$work/run/metrics.jsonl"
 done
 check "20 bad decks" test ${#bad[@]} = 20
+
+# refused TEXT WORDS...: both a check and a run, with status 73 and this text.
+refused() {
+  local text=$1
+  shift
+  run 2 train "$deck" --check run.steps=2 run.directory="$work/run" "$@"
+  check "checked: $text" expect 73 "$text"
+  run 2 train "$deck" run.steps=2 run.directory="$work/run" "$@"
+  check "run: $text" expect 73 "$text"
+}
+rm -rf "$work/run"
+mkdir "$work/run"
+exec 9>"$work/run/lock"
+flock 9
+refused "run/lock is held by"
+exec 9>&-
+run 2 train "$deck" --check run.directory="$work/run"
+check "a lock that nobody holds" test "$status" = 0
+check "no lock is made" test "$(ls -A "$work/run")" = lock
+run 1 train "$deck" --check run.directory=/proc/run
+check "a folder that only looks writable" expect 73 "/proc/run"
+run 1 train "$deck" run.directory=/proc/run
+check "a folder that only looks writable: the run" expect 73 "/proc/run"
+copies="checkpoint.partner=1 checkpoint.partner_directory"
+refused "/proc: no folder can be made in it" $copies=/proc
+refused "/nothing/here: there is no such folder" $copies=/nothing/here
+refused "parallel.offload_directory = \"/proc\"" parallel.sharding_strategy=ZERO1 parallel.offload=disk \
+  parallel.offload_directory=/proc
+run 2 train "$deck" --check run.directory="$work/run" $copies="$work"
+check "copies: nothing is made" test "$status.$(ls -d "$work"/trireme-* 2>/dev/null)" = 0.
 finish
