@@ -87,6 +87,24 @@ bool is_current(int file, const Directory& folder) {
          opened.st_ino == there.st_ino && opened.st_dev == there.st_dev;
 }
 
+// Whether one of several tries, within two seconds, succeeded: a holder may be leaving.
+template <class Try>
+bool keep_trying(const Try& succeeds) {
+  constexpr int tries = 40;
+  for (int i = 0; i < tries; ++i) {
+    if (succeeds()) return true;
+    if (i + 1 < tries) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return false;
+}
+
+[[noreturn]] void fail_held(const std::string& path, const ProcessName& holder) {
+  fail(Status::cannot_create,
+       "{} is held by {}: another job writes into this run.directory; wait for it, or "
+       "give this run another",
+       path, holder.describe());
+}
+
 void write_holder(int file, const std::string& path) {
   const auto empty = [&] { return ::ftruncate(file, 0); };
   if (uninterrupted(empty) != 0 || !write_all(file, text_of(this_process())))
@@ -119,16 +137,8 @@ ProcessName this_process() {
 
 RunLock::RunLock(const std::string& directory)
     : folder_(directory), path_(folder_.path_of(lock_name)) {
-  constexpr int tries = 40;
-  for (int i = 0; i < tries; ++i) {
-    if (take()) return;
-    if (i + 1 < tries) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  if (file_.is_open())
-    fail(Status::cannot_create,
-         "{} is held by {}: another job writes into this run.directory; wait for it, or "
-         "give this run another",
-         path_, read_holder(file_.get()).describe());
+  if (keep_trying([&] { return take(); })) return;
+  if (file_.is_open()) fail_held(path_, read_holder(file_.get()));
   fail(Status::cannot_create, "{}: is removed by another process again and again", path_);
 }
 
@@ -152,6 +162,22 @@ bool RunLock::take() {
 
 RunLock::~RunLock() {
   if (is_current(file_.get(), folder_)) folder_.remove(lock_name);
+}
+
+void RunLock::require_free(const std::string& directory) {
+  const Directory folder(directory);
+  if (!folder.has(lock_name)) return;
+  folder.require_file(lock_name);
+  const std::string path = folder.path_of(lock_name);
+  std::optional<ProcessName> who;
+  const bool free = keep_trying([&] {
+    who = holder(directory);
+    return !who;
+  });
+  if (!free) fail_held(path, *who);
+  require(::faccessat(folder.descriptor(), lock_name, R_OK | W_OK, AT_EACCESS) == 0 ||
+              errno == ENOENT,
+          Status::cannot_create, "{}: cannot be opened: {}", path, system_reason(errno));
 }
 
 std::optional<ProcessName> RunLock::holder(const std::string& directory) {

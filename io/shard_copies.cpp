@@ -76,10 +76,15 @@ std::string ShardCopies::folder_of(std::int64_t step) const {
 void ShardCopies::make() const {
   if (::mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST)
     fail(Status::cannot_create, "{}: cannot be made: {}", path_, system_reason(errno));
+  require_own();
+}
+
+void ShardCopies::require_own() const {
   struct stat status {};
-  require(::lstat(path_.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
-              status.st_uid == ::geteuid(),
-          Status::cannot_create, "{}: is not a folder of this user: remove it", path_);
+  const bool there = ::lstat(path_.c_str(), &status) == 0;
+  require(
+      there ? S_ISDIR(status.st_mode) && status.st_uid == ::geteuid() : errno == ENOENT,
+      Status::cannot_create, "{}: is not a folder of this user: remove it", path_);
 }
 
 void ShardCopies::make(std::int64_t step) const {

@@ -31,6 +31,9 @@ class ShardCopies {
   // Makes the folder. Throws Error(cannot_create) when it is another user's, or cannot
   // be.
   void make() const;
+  // Throws as make() does where what bears the name is no folder of this user; makes
+  // nothing.
+  void require_own() const;
   // The same of a step's folder beneath it.
   void make(std::int64_t step) const;
   // Steps that have a folder, ascending, and the shards of one that have been finished.

@@ -54,13 +54,17 @@ void try_first_sample(const SampleSource& source, const SourceConfig& config) {
 
 }  // namespace
 
-bool reads_whole_files(const SourceConfig& config) {
+bool keeps_texts(const SourceConfig& config) {
   const auto is_text = [](SourceKind kind) {
     return kind == SourceKind::text || kind == SourceKind::chat ||
            kind == SourceKind::preference;
   };
-  return config.packing == Packing::best_fit || is_text(config.kind) ||
+  return is_text(config.kind) ||
          std::ranges::any_of(config.blend, is_text, &BlendPart::kind);
+}
+
+bool reads_whole_files(const SourceConfig& config) {
+  return config.packing == Packing::best_fit || keeps_texts(config);
 }
 
 std::unique_ptr<SampleSource> open_shared(comm::World& world, const SourceConfig& config,
@@ -92,6 +96,7 @@ std::unique_ptr<SampleSource> open_shared(comm::World& world, const SourceConfig
     source = open_with(shared.reads && few ? nullptr : &told, tokens, config, open);
     if (shared.reads && !few) try_first_sample(*source, config);
   });
+  if (shared.keeps) shared.keeps(tokens.bytes());
   return source;
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,6 +22,8 @@ struct SharedSource {
   bool reads = true;
   // Called now and then while files are looked into; may be empty.
   std::function<void()> gets_on = {};
+  // Told how many bytes this rank keeps of texts that were read whole; may be empty.
+  std::function<void(std::int64_t)> keeps = {};
 };
 
 // Opens it by `open`, which is open_source() or adds text to it. What has to be made of
@@ -35,5 +38,7 @@ std::unique_ptr<SampleSource> open_shared(comm::World& world, const SourceConfig
 // Whether opening it reads whole files, to make tokens of texts or to find where
 // documents end: nobody knows how long that takes.
 bool reads_whole_files(const SourceConfig& config);
+// Whether it keeps tokens of texts in memory.
+bool keeps_texts(const SourceConfig& config);
 
 }  // namespace trireme::io

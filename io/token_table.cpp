@@ -77,6 +77,15 @@ TokenTable::Entry TokenTable::next(const std::function<TextTokens()>& make) {
   return entries_[taken_++];
 }
 
+std::int64_t TokenTable::bytes() const {
+  std::size_t sum = 0;
+  for (const auto& entry : entries_)
+    sum += entry->ends.size() * sizeof(entry->ends[0]) +
+           entry->ids.size() * sizeof(entry->ids[0]) +
+           entry->learned.size() * sizeof(entry->learned[0]);
+  return static_cast<std::int64_t>(sum);
+}
+
 std::string TokenTable::heads() const {
   TableWriter out;
   out.number(std::uint64_t{entries_.size()});

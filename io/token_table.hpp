@@ -39,6 +39,8 @@ class TokenTable {
 
   // The next entry: as told, or by `make`, which is kept.
   Entry next(const std::function<TextTokens()>& make);
+  // What the numbers of all entries take here.
+  std::int64_t bytes() const;
   // What there is of each entry but its numbers; any bytes.
   std::string heads() const;
   // Every rank has the entries of rank 0 from now on, of which `heads` are known on all

@@ -40,10 +40,11 @@ adapters (LoRA) and training with each optimizer take.
   --ranks N          for so many ranks, in place of those that were started
   --machine FILE     how long a step takes there, and a run with checkpoints and failures:
                      inputs/machines, or a file that trireme bench --machine measured
-  --search           the fastest mesh, schedule, strategy, microbatch and recomputation that fit
-                     the machine; overrides stand, and so does
+  --search           the fastest mesh, schedule, strategy, microbatch, recomputation and
+                     offload that fit the machine; overrides stand, and so does
   --fix KEY[=VALUE]  a key that the search leaves alone (may be given several times)
   --grid KEY=A,B     values of another key to try (may be given several times)
+  --allow precision  tries faster and smaller types, too, which change what is computed
   --top N            how many to list (default 10)
   -o FILE.toml       writes the winner, and the picture beside it
   --plot FILE.svg    writes the picture: memory against time

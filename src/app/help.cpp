@@ -25,7 +25,8 @@ constexpr std::string_view overview_text =
   plan     DECK [section.key=value ...]     memory, traffic and FLOPs per rank
            [--ranks N] [--machine FILE]     with a machine file also the time of a step
            --search [--fix KEY[=VALUE]]     the fastest deck that fits the machine
-           [--grid KEY=A,B] [--top N] [-o FILE.toml] [--plot FILE.svg] [--measure K]
+           [--grid KEY=A,B] [--allow precision] [--top N] [-o FILE.toml] [--plot FILE.svg]
+           [--measure K]
            FOLDER|config.json|NAME          what a model takes: inference, LoRA, training
            [--sequence N] [--batch N] [--precision T]
   init     [FOLDER|NAME|SIZE]               asks, and writes a first deck with comments

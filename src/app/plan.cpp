@@ -67,9 +67,10 @@ int plan(comm::World& world, const Arguments& given) {
   world.agree([&] {
     constexpr Option options[] = {
         {"--ranks", true},     {"--machine", true},    {"--search", false},
-        {"--fix", true, true}, {"--grid", true, true}, {"--top", true},
-        {"-o", true},          {"--plot", true},       {"--measure", true},
-        {"--sequence", true},  {"--batch", true},      {"--precision", true}};
+        {"--fix", true, true}, {"--grid", true, true}, {"--allow", true, true},
+        {"--top", true},       {"-o", true},           {"--plot", true},
+        {"--measure", true},   {"--sequence", true},   {"--batch", true},
+        {"--precision", true}};
     arguments.parse(
         "trireme plan DECK|FOLDER|config.json|NAME [section.key=value ...] [--ranks N] "
         "[--machine FILE] [--search ...]",
@@ -81,7 +82,8 @@ int plan(comm::World& world, const Arguments& given) {
     require(!searches || machine, Status::command_line,
             "--search needs a machine: add --machine FILE (inputs/machines, or one that "
             "trireme bench --machine measured)");
-    for (const char* option : {"--fix", "--grid", "--top", "-o", "--plot", "--measure"})
+    for (const char* option :
+         {"--fix", "--grid", "--allow", "--top", "-o", "--plot", "--measure"})
       require(searches || !arguments.has(option), Status::command_line,
               "{} belongs to --search: add it, or leave {} out", option, option);
     models = names_model(arguments.words().front());

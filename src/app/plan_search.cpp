@@ -36,6 +36,31 @@ void require_key(const std::string& option, const std::string& key) {
        option, key);
 }
 
+// --allow precision: types that are faster or smaller than the deck's, as far as the
+// machine file has their rates. They change what is computed, so that nobody gets them
+// unasked; what else the command line says of a type stands.
+void allow_precision(const plan::Machine& machine, plan::SearchDeck& out) {
+  const io::Deck own = out.deck({});
+  const auto value = [&](const char* key) {
+    std::string text = own.value_text(key);
+    std::erase(text, '"');
+    return text;
+  };
+  const auto add = [&](const char* key, std::vector<std::string> values) {
+    if (values.size() > 1 && out.fixed.insert(key).second)
+      out.grids.push_back({key, std::move(values)});
+  };
+  const std::string compute = value("precision.compute"),
+                    moments = value("precision.moments");
+  std::vector<std::string> types = {compute};
+  const bool wide = compute == "fp64" || compute == "fp32";
+  if (wide && machine.products.bf16 > 0) types.emplace_back("bf16");
+  if (compute != "fp8" && machine.products.fp8 > 0) types.emplace_back("fp8");
+  // A recipe names all types.
+  if (value("precision.recipe") == "auto") add("precision.compute", std::move(types));
+  if (moments == "auto" || moments == "fp32") add("precision.moments", {moments, "bf16"});
+}
+
 plan::SearchDeck search_deck(const Arguments& arguments, const plan::Machine& machine,
                              int ranks) {
   plan::SearchDeck out;
@@ -56,6 +81,9 @@ plan::SearchDeck search_deck(const Arguments& arguments, const plan::Machine& ma
     out.grids.push_back(
         {key_of(text), split_outside(text.substr(text.find('=') + 1), ',')});
   }
+  for (const std::string& what : arguments.texts("--allow"))
+    require(what == "precision", Status::command_line,
+            "--allow {}: a search may be allowed one thing, precision", what);
   out.ranks = ranks;
   out.ranks_on_node =
       static_cast<int>(std::min<std::int64_t>(machine.ranks_per_node, ranks));
@@ -63,6 +91,7 @@ plan::SearchDeck search_deck(const Arguments& arguments, const plan::Machine& ma
     out.text = plan_deck(read_named_model(out.name), read_wishes(arguments), ranks);
     out.name = format("the deck of {}", out.name);
     static_cast<void>(out.deck({}));
+    if (arguments.has("--allow")) allow_precision(machine, out);
     return out;
   }
   const io::Deck deck = config::load_with_model(out.name, out.overrides, read_model);
@@ -70,6 +99,7 @@ plan::SearchDeck search_deck(const Arguments& arguments, const plan::Machine& ma
   out.text = deck[config::key::model.from].empty()
                  ? io::read_text_or_pipe(out.name, most_deck_bytes)
                  : deck.effective();
+  if (arguments.has("--allow")) allow_precision(machine, out);
   return out;
 }
 
@@ -102,8 +132,8 @@ void require_candidates(const plan::SearchSpace& space,
       human_bytes(room.host_bytes));
   fail(Status::resources,
        "none of {} decks fits: the least that one needs is about {}, and a rank has {} "
-       "({}): give it more ranks, fix fewer keys, or try --grid "
-       "precision.moments=bf16,auto",
+       "({}): give it more ranks, fix fewer keys, or allow other types (--allow "
+       "precision)",
        result.candidates, human_bytes(result.least_bytes), human_bytes(room.bytes),
        room.from);
 }
@@ -176,7 +206,7 @@ class SearchRun {
       : arguments_(arguments), machine_(machine), room_(room_on(machine)) {
     plan::SearchDeck copy = deck;
     const plan::PlannedDevice on = planned_device(deck.read({}).run, &machine);
-    copy.offloads = on.device.is_cuda();
+    copy.offloads = copy.offloads_activations = on.device.is_cuda();
     space_.emplace(std::move(copy));
     plan::SearchLimits limits;
     limits.top = static_cast<std::size_t>(arguments.integer("--top", 10, 1, 1000));

@@ -3,13 +3,11 @@
 #include "app/run_record.hpp"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <exception>
 
 #include "base/log.hpp"
-#include "base/system_reason.hpp"
+#include "base/writable_folder.hpp"
 #include "io/files.hpp"
 #include "io/run_directory.hpp"
 #include "launch/batch_job.hpp"
@@ -101,10 +99,13 @@ void require_run_directory(const std::string& directory) {
     exists = std::move(part);
     if (at == std::string::npos) break;
   }
-  require(::access(exists.c_str(), W_OK | X_OK) == 0, Status::cannot_create,
-          "{}: the directory cannot be {}: {}", missing.empty() ? exists : missing,
-          missing.empty() ? "written to" : "made", system_reason(errno));
-  if (missing.empty()) io::check_run_directory(directory);
+  const std::string why = why_no_files_in(exists);
+  require(why.empty(), Status::cannot_create, "{}: the directory cannot be {}: {}",
+          missing.empty() ? exists : missing, missing.empty() ? "written to" : "made",
+          why);
+  if (!missing.empty()) return;
+  io::check_run_directory(directory);
+  io::RunLock::require_free(directory);
 }
 
 Status recorded(RunRecord& record, const std::function<Status()>& work) {

@@ -41,7 +41,7 @@ class RunRecord {
 };
 
 // Throws what a RunRecord would throw of a directory that cannot be made or written to,
-// or that holds something else than a run; makes nothing. Locks are not looked at.
+// that holds something else than a run, or whose lock another job holds; leaves nothing.
 void require_run_directory(const std::string& directory);
 
 // Checks the directory, does the work and records how it ends.

@@ -27,6 +27,7 @@
 #include "engine/group_use.hpp"
 #include "io/files.hpp"
 #include "io/metrics_history.hpp"
+#include "io/token_table.hpp"
 #include "kernels/runtime/cuda_version.hpp"
 #include "kernels/runtime/runtime.hpp"
 #include "launch/compute_device.hpp"
@@ -63,14 +64,14 @@ void require_folders(const comm::World& world, const config::RunConfig& config) 
   const config::ParallelSettings& parallel = config.parallel;
   if (optim::is_on_disk(parallel.offload))
     optim::offload_folder(parallel.offload_directory, world.rank());
-  if (config.checkpoint.partner > 0)
-    train::require_folder_for_copies(config.checkpoint.partner_directory, world.host());
 }
 
 // Every problem that can be found without training: the deck's, then the data's.
 int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments,
           int on_node, const plan::Machine* machine) {
+  io::TokenTable texts;
   world.agree([&] {
+    const io::TokenTableInUse in_use(texts);
     data::open_source(deck.config.data);
     if (deck.config.metrics.validate_every > 0) data::open_source(deck.config.validation);
     train::TextSamples prompts(deck.config);
@@ -83,7 +84,8 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
   train::check_start(world, deck.config, on);
   plan::PlannedDevice planned;
   world.agree([&] { planned = planned_device(run, machine); });
-  const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
+  std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
+  for (plan::Plan& stage : plans) stage.text_bytes = texts.bytes();
   log::line(wrapped(plan::describe(deck.config, plans), terminal::prose_columns(), 10));
   log::line(config::describe_recipe(deck.config));
   const bool elsewhere = arguments.has("--ranks");
@@ -92,6 +94,10 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
                                             : room_here(on, on_node);
   world.agree([&] {
     if (!elsewhere) require_folders(world, deck.config);
+  });
+  if (!elsewhere && deck.config.checkpoint.partner > 0)
+    train::check_copies(world, deck.config);
+  world.agree([&] {
     require_room(deck_words(arguments), deck.config.parallel.mesh.size(),
                  elsewhere ? 0 : on_node, deck.config, plans, planned, room);
   });
@@ -191,7 +197,14 @@ train::PlannedRun plan_here(const comm::World& world, const Arguments& arguments
   log::line(plan_text(deck.config, plans));
   require_room(deck_words(arguments), world.size(), on_node, deck.config, plans, planned,
                room_here(on, on_node));
-  train::PlannedRun planned_run{plans.front().memory};
+  train::PlannedRun planned_run;
+  planned_run.memory = plans.front().memory;
+  planned_run.make_room_for_texts = [=, stages = plans, config = deck.config,
+                                     words = deck_words(arguments),
+                                     ranks = world.size()](std::int64_t bytes) mutable {
+    for (plan::Plan& stage : stages) stage.text_bytes = bytes;
+    require_room(words, ranks, on_node, config, stages, planned, room_here(on, on_node));
+  };
   if (!machine) return planned_run;
   const plan::Prediction prediction = plan::predict(deck.config, plans, *machine);
   log::line(wrapped(plan::describe(prediction, *machine), terminal::prose_columns(), 10));

@@ -135,8 +135,9 @@ void Engine::measure() {
   evaluate(ids_T, ids_T, {}, documents);
   if (!batch.answers.empty())
     log_probabilities(ids_T, ids_T, documents, batch.answers.front());
+  const ActivationDemand::Evaluation evaluation = executor_->reached();
   train_step(batch, nobody);
-  executor_->note_demand(count.bytes());
+  executor_->note_demand(count.bytes(), evaluation);
 }
 
 double Engine::evaluate(const TensorView& inputs_T, const TensorView& targets_T,

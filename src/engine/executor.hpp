@@ -25,6 +25,11 @@ struct ActivationDemand {
   OffloadDemand offloaded;         // of blocks whose activations are not among these
   std::size_t scratch = 0, recomputed = 0;  // of an action
   std::int64_t kernels = 0;                 // of one kernel, on a GPU
+  // Of these and of what is saved, what an evaluation takes.
+  struct Evaluation {
+    std::size_t activations = 0, scratch = 0;
+  };
+  Evaluation evaluation{};
 };
 
 // Any schedule is a list of actions; this knows what each means: which memory a
@@ -62,13 +67,17 @@ class Executor {
   // Of the last run, once finish_times() was called.
   const ActionTimes& times() const { return times_; }
   const ActivationDemand& demand() const { return demand_; }
-  // On meta: the demand is what the runs so far have reached, and `kernels`.
-  void note_demand(std::int64_t kernels);
+  // On meta: the demand is what the runs so far have reached, and `kernels`; of these
+  // `evaluation` is what they had reached before a step.
+  void note_demand(std::int64_t kernels, const ActivationDemand::Evaluation& evaluation);
+  // What one microbatch has reached so far, in the chunks and in an action.
+  ActivationDemand::Evaluation reached() const;
 
   std::size_t activation_bytes() const;  // of the saved arenas
   std::size_t offloaded_bytes() const;   // of activations on the host
   // Of buffers for received gradients, and of pinned memory for token ids.
   std::size_t communication_bytes() const;
+  std::size_t received_gradient_bytes() const;
   std::size_t workspace_bytes() const;  // of scratch, and token ids on a GPU
 
   // Since the start, with parallel.offload_activations.

@@ -158,9 +158,22 @@ void Executor::prepare_graphs(bool for_gpu) {
   if (device_.is_cuda()) graphs_.emplace(device_);
 }
 
-void Executor::note_demand(std::int64_t kernels) {
+ActivationDemand::Evaluation Executor::reached() const {
+  ActivationDemand::Evaluation out{recomputed_->peak_bytes(), scratch_->peak_bytes()};
+  if (offload_) out.activations += offload_->reached().device_bytes();
+  for (const ChunkMemory& memory : memory_) {
+    std::size_t most = 0;
+    for (const Live& live : memory.live) most = std::max(most, live.saved.peak_bytes());
+    out.activations += most;
+  }
+  return out;
+}
+
+void Executor::note_demand(std::int64_t kernels,
+                           const ActivationDemand::Evaluation& evaluation) {
   demand_ = {};
   demand_.kernels = kernels;
+  demand_.evaluation = evaluation;
   if (offload_) demand_.offloaded = offload_->reached();
   for (const ChunkMemory& memory : memory_) {
     std::size_t most = 0, away = 0;
@@ -190,7 +203,11 @@ std::size_t Executor::offloaded_bytes() const {
 }
 
 std::size_t Executor::communication_bytes() const {
-  std::size_t sum = tokens_.pinned_bytes() + documents_.pinned_bytes();
+  return tokens_.pinned_bytes() + documents_.pinned_bytes() + received_gradient_bytes();
+}
+
+std::size_t Executor::received_gradient_bytes() const {
+  std::size_t sum = 0;
   for (const ChunkMemory& memory : memory_)
     for (const GradientIn& gradient : memory.gradients_in) sum += gradient.memory.bytes();
   return sum;

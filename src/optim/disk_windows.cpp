@@ -5,14 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <memory>
 #include <string_view>
 
 #include "base/log.hpp"
 #include "base/node_folder.hpp"
-#include "base/system_reason.hpp"
 #include "base/thread_signals.hpp"
+#include "base/writable_folder.hpp"
 
 namespace trireme::optim {
 namespace {
@@ -44,10 +43,11 @@ ScratchFile::Config file_config(const StoreContext& context) {
 std::string offload_folder(const std::string& written, int rank) {
   constexpr std::string_view key = "parallel.offload_directory";
   std::string folder = node_folder(written, key, "/tmp");
-  require(::access(folder.c_str(), W_OK | X_OK) == 0, Status::cannot_create,
+  const std::string why = why_no_files_in(folder);
+  require(why.empty(), Status::cannot_create,
           "{} = \"{}\": rank {} cannot write to that folder on its host: {}: name one "
           "that is there on every node",
-          key, folder, rank, system_reason(errno));
+          key, folder, rank, why);
   return folder;
 }
 

@@ -95,6 +95,13 @@ class ParameterStore final : public WeightAccess {
   std::int64_t local_elements() const;  // parameters on this rank, without padding
   std::size_t weight_bytes() const { return weights_.bytes(); }
   std::size_t gradient_bytes() const { return gradients_ ? gradients_->bytes() : 0; }
+  // Of these, what is gathered or opened for modules that run.
+  std::size_t gathered_bytes() const {
+    return weights_.bytes() - weights_.bytes_at_rest();
+  }
+  std::size_t opened_gradient_bytes() const {
+    return gradients_ ? gradients_->bytes() - gradients_->bytes_at_rest() : 0;
+  }
   std::size_t optimizer_bytes() const { return state_.bytes() + outer_.bytes(); }
   // Of these, what is on the device wherever the rest lies.
   std::size_t resident_optimizer_bytes() const {
@@ -106,10 +113,13 @@ class ParameterStore final : public WeightAccess {
   std::size_t state_bytes() const;
   // Memory that low-precision numbers pass through, and scales.
   std::size_t workspace_bytes() const;
+  std::size_t update_workspace_bytes() const { return state_.workspace_bytes(); }
   std::size_t communication_bytes() const;
   std::size_t staged_bytes() const {
     return state_.staging_bytes() + weights_.staging_bytes();
   }
+  // Of these, what weights are read into from a disk.
+  std::size_t weight_read_bytes() const { return weights_.staging_bytes(); }
   // Where the state lies, and how much of it and of weights is on a disk.
   const StateMemory& memory() const { return memory_; }
 

@@ -4,8 +4,8 @@
 
 #include <numeric>
 #include <set>
-#include <tuple>
 
+#include "plan/kept_layers.hpp"
 #include "plan/meta_step.hpp"
 #include "plan/step_clock.hpp"
 #include "schedule/stage_cut.hpp"
@@ -13,34 +13,12 @@
 namespace trireme::plan {
 namespace {
 
-// Layers that do the same have the same of all of this.
-bool are_alike(const config::RunConfig& config) {
-  const model::ModelConfig& m = config.model;
-  const auto kind = [&](std::int64_t layer) {
-    const bool recomputes =
-        config.recompute.layers == 0 || layer < config.recompute.layers;
-    const bool narrow = layer >= config.precision.first_bf16 &&
-                        layer < m.layers - config.precision.last_bf16;
-    return std::tuple(m.is_moe(layer), m.is_linear(layer), m.window_of(layer),
-                      m.turns(layer), recomputes, narrow);
-  };
-  for (std::int64_t layer = 1; layer < m.layers; ++layer)
-    if (kind(layer) != kind(0)) return false;
-  return true;
-}
-
-// The same model with `layers` layers that are all alike.
-void keep_layers(model::ModelConfig& m, std::int64_t layers) {
-  m.layers = layers;
-  const auto count = static_cast<std::size_t>(layers);
-  if (!m.layer_types.empty()) m.layer_types.resize(count);
-  if (!m.rope_layers.empty()) m.rope_layers.resize(count);
-  std::erase_if(m.moe.mlp_layers, [&](std::int64_t layer) { return layer >= layers; });
-}
-
-// Two microbatches of a job that has a single pipeline rank with a stage for each layer.
-config::RunConfig layer_deck(const config::RunConfig& config) {
+// Two microbatches of a job that has a single pipeline rank with a stage for each layer
+// of those that are kept.
+config::RunConfig layer_deck(const config::RunConfig& config,
+                             const std::vector<std::int64_t>& kept) {
   config::RunConfig deck = config;
+  keep_layers(deck, kept);
   const int context = config.parallel.mesh.context;
   const int expert = config.parallel.folding.expert;
   const int data = expert / std::gcd(expert, context);
@@ -57,7 +35,6 @@ config::RunConfig layer_deck(const config::RunConfig& config) {
   deck.batch.global = 2 * deck.batch.micro * data;
   deck.batch.ramp.clear();
   deck.run.cuda_graphs = false;
-  if (are_alike(config) && deck.model.layers > 3) keep_layers(deck.model, 3);
   const auto layers = static_cast<int>(deck.model.layers);
   deck.parallel.virtual_stages = layers;
   deck.parallel.schedule = layers > 1 ? schedule::ScheduleKind::interleaved
@@ -109,18 +86,11 @@ class UpdateWatch final : public engine::StepObserver {
   double begin_ = 0, seconds_ = 0;
 };
 
-// The middle one of three stands for all layers between the first and the last.
-void spread_out(std::vector<LayerCost>& layers, std::int64_t count) {
-  if (std::ssize(layers) == count) return;
-  const LayerCost middle = layers[1];
-  layers.insert(layers.begin() + 1, static_cast<std::size_t>(count) - layers.size(),
-                middle);
-}
-
 }  // namespace
 
 LayerCosts measure_layers(const config::RunConfig& config, const PlannedDevice& on) {
-  const config::RunConfig deck = known_on(on, layer_deck(config));
+  const KeptLayers kept = ends_and_kinds(config);
+  const config::RunConfig deck = known_on(on, layer_deck(config, kept.layers));
   comm::Mesh mesh = comm::Mesh::meta(deck.parallel.mesh, 0, deck.parallel.folding,
                                      on.device, on.transport);
   engine::Engine engine(deck, mesh, Device::meta());
@@ -131,12 +101,12 @@ LayerCosts measure_layers(const config::RunConfig& config, const PlannedDevice& 
     run_meta_step(engine, deck, watch);
   }
   LayerCosts costs;
-  costs.layers.resize(static_cast<std::size_t>(deck.model.layers));
-  add_times(engine, costs.layers);
-  count_parameters(engine, costs.layers);
+  std::vector<LayerCost> layers(kept.layers.size());
+  add_times(engine, layers);
+  count_parameters(engine, layers);
   double elements = 0;
-  for (std::size_t i = 0; i < costs.layers.size(); ++i) {
-    LayerCost& layer = costs.layers[i];
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    LayerCost& layer = layers[i];
     layer.saved_bytes = static_cast<double>(engine.demand().saved[i]);
     elements += layer.parameters + layer.expert_parameters;
   }
@@ -153,7 +123,7 @@ LayerCosts measure_layers(const config::RunConfig& config, const PlannedDevice& 
   costs.gradient_bytes = of_element(engine.store().gradient_bytes());
   costs.optimizer_bytes = of_element(engine.store().optimizer_bytes());
   costs.update_seconds = watch.seconds() / elements;
-  spread_out(costs.layers, config.model.layers);
+  for (const std::size_t place : kept.place) costs.layers.push_back(layers[place]);
   return costs;
 }
 
@@ -185,21 +155,24 @@ ChunkBytes run_chunks(const config::RunConfig& deck, const PlannedDevice& on) {
 
 }  // namespace
 
-HalvesCost measure_halves(const config::RunConfig& config, const PlannedDevice& on) {
-  const config::RunConfig layers = known_on(on, layer_deck(config));
-  config::RunConfig halves = layers;
-  const int chunks = std::min(layers.parallel.virtual_stages, 2);
+HalvesCost measure_halves(const config::RunConfig& config, const LayerCosts& costs,
+                          const PlannedDevice& on) {
+  const std::vector<std::int64_t> kept = in_proportion(config);
+  config::RunConfig halves = known_on(on, layer_deck(config, kept));
+  const int chunks = std::min(halves.parallel.virtual_stages, 2);
   halves.parallel.virtual_stages = chunks;
   halves.parallel.schedule =
       chunks == 2 ? schedule::ScheduleKind::zb_v : schedule::ScheduleKind::zb_h1;
-  const ChunkBytes whole = run_chunks(layers, on), split = run_chunks(halves, on);
+  const ChunkBytes split = run_chunks(halves, on);
   const auto cut = schedule::cut_stages(halves.model, chunks, {});
   HalvesCost out{split.weight_share, 0};
   // Of the chunk where it is less: what embedding and head add is not every layer's.
   for (std::size_t c = 0; c < cut.size(); ++c) {
-    double bytes = static_cast<double>(split.saved[c]);
+    auto bytes = static_cast<double>(split.saved[c]);
     for (std::int64_t layer = cut[c].begin; layer < cut[c].end; ++layer)
-      bytes -= static_cast<double>(whole.saved[static_cast<std::size_t>(layer)]);
+      bytes -=
+          costs.layers[static_cast<std::size_t>(kept[static_cast<std::size_t>(layer)])]
+              .saved_bytes;
     bytes = std::max(0.0, bytes) / static_cast<double>(cut[c].count());
     out.saved_bytes = c == 0 ? bytes : std::min(out.saved_bytes, bytes);
   }

@@ -31,7 +31,7 @@ struct LayerCosts {
 // Runs two microbatches on a pipeline of one rank that has a stage for each layer, so
 // that each action of its schedule is a layer. Tensor, context and expert ranks,
 // microbatch, precision and recomputation are those of `config`; nothing is sharded or
-// offloaded. Where all layers are alike, three stand for all. on.machine must be there.
+// offloaded. A few layers stand for all (kept_layers.hpp). on.machine must be there.
 LayerCosts measure_layers(const config::RunConfig& config, const PlannedDevice& on);
 
 // What schedules with backwards in halves change.
@@ -39,6 +39,8 @@ struct HalvesCost {
   double weight_share = 0;  // of a backward: what only makes gradients of weights
   double saved_bytes = 0;   // of a layer, besides: inputs of the second half
 };
-HalvesCost measure_halves(const config::RunConfig& config, const PlannedDevice& on);
+// costs: of measure_layers() for the same.
+HalvesCost measure_halves(const config::RunConfig& config, const LayerCosts& costs,
+                          const PlannedDevice& on);
 
 }  // namespace trireme::plan

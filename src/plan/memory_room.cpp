@@ -69,13 +69,30 @@ class StageTable {
   std::vector<TextRow> rows_;
 };
 
+// What lies in the node's memory and has no class.
+void add_beside_classes(StageTable& table) {
+  table.add("copies of shards", [](const Plan& plan) { return plan.copies_bytes; });
+  table.add("tokens of texts", [](const Plan& plan) { return plan.text_bytes; });
+}
+
+// What each phase uses of these classes, on the stage that holds most.
+std::string phases_of(std::span<const Plan> plans, const PlannedDevice& on, Bytes bytes,
+                      const std::vector<MemoryClass>& classes) {
+  const std::size_t stage = largest_stage(plans, on, bytes);
+  const Plan& plan = plans[stage];
+  return format("what each phase of the run uses of it on stage {}, most in '{}':\n{}",
+                stage, name_of(peak_phase(plan.used, classes)),
+                phase_table(plan.memory, plan.used, classes, 2));
+}
+
 std::string device_table(const config::RunConfig& config, std::span<const Plan> plans,
                          const PlannedDevice& on) {
   StageTable table(plans, "memory of a rank", largest_stage(plans, on, device_bytes));
-  for (int c = 0; c < memory_classes; ++c) {
-    const auto memory_class = static_cast<MemoryClass>(c);
-    if (on.device.is_cuda() && is_in_node(memory_class)) continue;
-    table.add(std::string(name_of(memory_class)),
+  std::vector<MemoryClass> here;
+  for (const MemoryClass c : all_memory_classes) {
+    if (on.device.is_cuda() && is_in_node(c)) continue;
+    here.push_back(c);
+    table.add(std::string(name_of(c)),
               [c](const Plan& plan) { return plan.memory[static_cast<std::size_t>(c)]; });
   }
   table.add("program", [](const Plan& plan) { return plan.program_bytes; });
@@ -84,10 +101,10 @@ std::string device_table(const config::RunConfig& config, std::span<const Plan> 
       return plan.nccl ? plan.nccl->estimated_bytes() : 0;
     });
   else
-    table.add("copies of shards", [](const Plan& plan) { return plan.copies_bytes; });
+    add_beside_classes(table);
   table.add("in all", [&](const Plan& plan) { return device_bytes(plan, on); });
   if (plans.size() > 1) table.add_live_microbatches(config);
-  return table.text();
+  return table.text() + phases_of(plans, on, device_bytes, here);
 }
 
 std::string host_table(std::span<const Plan> plans, const PlannedDevice& on) {
@@ -95,9 +112,10 @@ std::string host_table(std::span<const Plan> plans, const PlannedDevice& on) {
   for (const MemoryClass c : {MemoryClass::data, MemoryClass::offloaded})
     table.add(std::string(name_of(c)),
               [c](const Plan& plan) { return plan.memory[static_cast<std::size_t>(c)]; });
-  table.add("copies of shards", [](const Plan& plan) { return plan.copies_bytes; });
+  add_beside_classes(table);
   table.add("in all", [&](const Plan& plan) { return host_bytes(plan, on); });
-  return table.text();
+  return table.text() +
+         phases_of(plans, on, host_bytes, {MemoryClass::data, MemoryClass::offloaded});
 }
 
 // A change that was planned.
@@ -131,6 +149,7 @@ class Changes {
         room_(room),
         beyond_(std::move(beyond)),
         need_(memory_need(plans, on)),
+        text_bytes_(plans.front().text_bytes),
         nominal_(nominal_machine(on.device.is_cuda())) {
     for (const std::string& name : memory_changes(config)) {
       const std::optional<config::RunConfig> deck = change(name);
@@ -168,7 +187,8 @@ class Changes {
   Tried try_out(const config::RunConfig& deck, const std::string& name) const {
     PlannedDevice timed = on_;
     if (timed.machine == nullptr) timed.machine = &nominal_;
-    const std::vector<Plan> changed = plan_stages(deck, timed);
+    std::vector<Plan> changed = plan_stages(deck, timed);
+    for (Plan& plan : changed) plan.text_bytes = text_bytes_;
     return {name, memory_need(changed, on_),
             predict(deck, changed, *timed.machine).step_seconds};
   }
@@ -188,6 +208,7 @@ class Changes {
   const MemoryRoom& room_;
   std::string beyond_;  // said of a change that takes more than the room
   MemoryNeed need_;
+  std::int64_t text_bytes_;  // which no change changes
   Machine nominal_;
   std::vector<Tried> all_;
   double seconds_ = 0;  // of a step of the deck as it is
@@ -204,7 +225,7 @@ double device_bytes(const Plan& plan, const PlannedDevice& on) {
   if (on.device.is_cuda())
     bytes -= static_cast<double>(in_node(plan));
   else
-    bytes += static_cast<double>(plan.copies_bytes);
+    bytes += static_cast<double>(plan.copies_bytes + plan.text_bytes);
   bytes += static_cast<double>(plan.program_bytes);
   if (plan.nccl) bytes += static_cast<double>(plan.nccl->estimated_bytes());
   return bytes;
@@ -212,7 +233,7 @@ double device_bytes(const Plan& plan, const PlannedDevice& on) {
 
 double host_bytes(const Plan& plan, const PlannedDevice& on) {
   if (!on.device.is_cuda()) return 0;
-  return static_cast<double>(in_node(plan) + plan.copies_bytes);
+  return static_cast<double>(in_node(plan) + plan.copies_bytes + plan.text_bytes);
 }
 
 MemoryNeed memory_need(std::span<const Plan> plans, const PlannedDevice& on) {

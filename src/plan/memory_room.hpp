@@ -28,7 +28,7 @@ bool is_in_node(MemoryClass c);
 // and with what NCCL is estimated to take.
 double device_bytes(const Plan& plan, const PlannedDevice& on);
 
-// What a rank with a GPU holds in the node's memory: batches, what is offloaded,
+// What a rank with a GPU holds in the node's memory: batches, texts, what is offloaded,
 // snapshots and copies of shards. 0 on CPUs, where these are among device_bytes().
 double host_bytes(const Plan& plan, const PlannedDevice& on);
 

@@ -3,11 +3,9 @@
 #include "plan/plan.hpp"
 
 #include <numeric>
-#include <utility>
 
 #include "base/counted.hpp"
 #include "base/text_table.hpp"
-#include "engine/batch_memory.hpp"
 #include "engine/checkpoint_boxes.hpp"
 #include "engine/documents.hpp"
 #include "engine/engine.hpp"
@@ -15,7 +13,7 @@
 #include "engine/planned_device.hpp"
 #include "engine/sample_route.hpp"
 #include "io/checkpoint_snapshot.hpp"
-#include "io/shard_copies.hpp"
+#include "io/shared_source.hpp"
 #include "plan/meta_step.hpp"
 #include "plan/step_clock.hpp"
 #include "schedule/shared_schedules.hpp"
@@ -59,54 +57,14 @@ constexpr std::int64_t program_on_gpus = std::int64_t{600} << 20;
 
 void fill_memory(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
                  const config::RunConfig& config) {
-  const optim::ParameterStore& store = engine.store();
-  const auto set = [&](MemoryClass c, std::size_t bytes) {
-    plan.memory[static_cast<std::size_t>(c)] = static_cast<std::int64_t>(bytes);
-  };
-  // What is offloaded: activations, the optimizer's state, and with the weights their
-  // shares; what is gathered of them is on the device. What is on a disk takes no memory.
-  std::size_t weights = store.weight_bytes(), optimizer = store.optimizer_bytes();
-  std::size_t offloaded = store.staged_bytes() + engine.offloaded_activation_bytes();
-  if (config.parallel.offload != optim::Offload::none) {
-    const std::size_t resident = store.resident_optimizer_bytes();
-    offloaded +=
-        std::exchange(optimizer, resident) - resident - store.memory().disk_bytes();
-  }
-  plan.disk_bytes = static_cast<std::int64_t>(store.memory().file_bytes());
-  plan.disk_weight_bytes = static_cast<std::int64_t>(store.memory().weight_bytes());
-  if (config.parallel.offload == optim::Offload::weights) {
-    std::int64_t elements = 0;
-    for (const optim::FlatParameter& flat : store.flats())
-      elements += flat.shard_elements();
-    const std::size_t shares = static_cast<std::size_t>(elements) *
-                               size_of(store.config().type(TensorClass::weight));
-    weights -= shares;
-    offloaded += shares;
-  }
-  if (engine.base()) weights += engine.base()->code_bytes();
-  std::size_t communication = store.communication_bytes() + engine.communication_bytes() +
-                              engine.totals().bytes();
-  for (const comm::Group* group : mesh.groups()) communication += group->staging_bytes();
-  const int snapshots =
-      (config.checkpoint.async ? 1 : 0) + (config.checkpoint.partner > 0 ? 1 : 0);
-  if (snapshots > 0) {
-    const auto boxes = engine::checkpoint_boxes(engine, mesh);
-    offloaded +=
-        static_cast<std::size_t>(snapshots * io::CheckpointSnapshot::bytes_for(boxes));
-    if (config.checkpoint.partner > 0) plan.copies_bytes = io::copies_bytes(boxes);
-  }
-  set(MemoryClass::weights, weights);
-  set(MemoryClass::gradients, store.gradient_bytes());
-  set(MemoryClass::optimizer, optimizer);
-  set(MemoryClass::activations, engine.activation_bytes());
-  set(MemoryClass::communication, communication);
-  plan.kernel_bytes = engine.kernel_bytes();
-  set(MemoryClass::workspace,
-      engine.workspace_bytes() + static_cast<std::size_t>(plan.kernel_bytes));
-  set(MemoryClass::data,
-      static_cast<std::size_t>(engine::batch_bytes(
-          config, static_cast<std::int64_t>(engine.positions().size()))));
-  set(MemoryClass::offloaded, offloaded);
+  const HeldMemory memory = held_memory(engine, mesh, config);
+  plan.memory = memory.held;
+  plan.used = memory.used;
+  plan.kernel_bytes = memory.kernel_bytes;
+  plan.copies_bytes = memory.copies_bytes;
+  const optim::StateMemory& state = engine.store().memory();
+  plan.disk_bytes = static_cast<std::int64_t>(state.file_bytes());
+  plan.disk_weight_bytes = static_cast<std::int64_t>(state.weight_bytes());
 }
 
 // Samples come to the ranks that did not read them, then a step.
@@ -242,10 +200,14 @@ std::string memory_text(const Plan& plan) {
     text += format("; {} of the workspace are the GPU's kernels'",
                    human_bytes(static_cast<double>(plan.kernel_bytes)));
   text += "\n";
+  text += phase_table(plan.memory, plan.used, all_memory_classes, 10);
   if (plan.program_bytes > 0)
     text += format(
         "program   about {} more, an estimate: libraries, contexts, what products pack\n",
         human_bytes(static_cast<double>(plan.program_bytes)));
+  if (plan.text_bytes > 0)
+    text += format("texts     {} of tokens, on the rank that keeps most\n",
+                   human_bytes(static_cast<double>(plan.text_bytes)));
   if (plan.copies_bytes > 0)
     text += format("copies    {} of the node's memory for rank 0 (checkpoint.partner)\n",
                    human_bytes(static_cast<double>(plan.copies_bytes)));
@@ -262,6 +224,18 @@ std::string memory_text(const Plan& plan) {
         human_bytes(static_cast<double>(plan.nccl->estimated_bytes())),
         plan.nccl->communicators, plan.nccl->links);
   return text;
+}
+
+// Of texts that nobody has read yet.
+std::string texts_text(const config::RunConfig& config, const Plan& plan) {
+  const bool validates = config.metrics.validate_every > 0;
+  if (plan.text_bytes > 0 || !(io::keeps_texts(config.data) ||
+                               (validates && io::keeps_texts(config.validation))))
+    return "";
+  return "texts     not counted, for a plan reads no data: each rank that reads samples "
+         "keeps 4 bytes a token (5 of chat and preference) and 8 a document; a token "
+         "stands for one byte of text or more. train counts them before it takes other "
+         "memory, train --check as well\n";
 }
 
 // Neighbours of one size stand in one line; the parameters of all add up to those of the
@@ -357,6 +331,7 @@ std::string describe(const config::RunConfig& config, std::span<const Plan> plan
                  stand_in_text(config));
   text += ramp_text(config);
   text += memory_text(plan);
+  text += texts_text(config, plan);
   text += experts_text(config);
   if (plan.codes.codes > 0) {
     const auto human = [](std::size_t bytes) {

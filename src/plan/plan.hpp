@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,11 +9,11 @@
 #include <vector>
 
 #include "base/device.hpp"
-#include "base/memory.hpp"
 #include "comm/nccl_memory.hpp"
 #include "comm/transport.hpp"
 #include "engine/run_outlook.hpp"
 #include "plan/machine.hpp"
+#include "plan/memory_phases.hpp"
 
 namespace trireme::plan {
 
@@ -56,11 +55,14 @@ struct PlannedCodes {
 };
 
 struct Plan {
-  std::array<std::int64_t, memory_classes> memory{};  // bytes of one rank, by class
+  ClassBytes memory{};                  // bytes of one rank, by class
+  PhaseBytes used{};                    // of these, what each phase of a run uses
   std::int64_t kernel_bytes = 0;        // of the workspace: what kernels of a GPU hold
   std::optional<comm::NcclCount> nccl;  // of rank 0, beside the memory above
   // Of the node's memory, for the rank: copies of shards that outlive the program.
   std::int64_t copies_bytes = 0;
+  // Tokens of texts that a rank keeps: no plan knows them before they are read.
+  std::int64_t text_bytes = 0;
   // Of libraries, MPI and what products pack; on a GPU of the driver's context: an
   // estimate.
   std::int64_t program_bytes = 0;

@@ -85,6 +85,7 @@ bool Screen::allows(const Candidate& c) {
   simple.shard = 1;
   simple.recompute = 0;
   simple.offload = optim::Offload::none;
+  simple.offloads_activations = false;
   return found->second = space_.deck().make(space_.overrides(simple)).has_value();
 }
 
@@ -123,7 +124,8 @@ const std::vector<LayerCost>& Screen::stages_of(Measured& measured, const Candid
 }
 
 const HalvesCost& Screen::halves_of(const Candidate& c, Measured& measured) {
-  if (!measured.halves) measured.halves = measure_halves(space_.sketch(c), on_);
+  if (!measured.halves)
+    measured.halves = measure_halves(space_.sketch(c), measured.costs, on_);
   return *measured.halves;
 }
 
@@ -228,9 +230,16 @@ Screen::Parts Screen::parts(const Candidate& c, Measured& measured) {
   const config::RunConfig& base = space_.base(c);
   const double overlap = on_.machine->links.overlap;
   Parts out;
+  const double layers_of_stage =
+      static_cast<double>(base.model.layers) / (c.mesh.pipeline * c.virtual_stages);
   for (const LayerCost& stage : stages_of(measured, c)) {
-    const double forward = stage.forward;
-    double backward = stage.backward;
+    // Copies of activations to the host and back move beside kernels, one after another;
+    // two blocks' lag behind.
+    const double away =
+        at_least_0(1 - kept_share(c, layers_of_stage) - 2 / layers_of_stage) *
+        stage.saved_bytes / on_.machine->links.host_rate;
+    const double forward = std::max(stage.forward, away);
+    double backward = std::max(stage.backward, away);
     // Weights that are gathered, gradients that are scattered, for each microbatch, as
     // far as all of its kernels cannot hide them. The units that forward used last are
     // not gathered again, nor is an embedding.
@@ -308,7 +317,7 @@ double Screen::simulated_seconds(const Candidate& c) {
 // Of activations: what cannot be away from a GPU (on a CPU nothing is).
 double Screen::kept_share(const Candidate& c, double layers_of_stage) const {
   const config::ParallelSettings& parallel = space_.base(c).parallel;
-  if (!parallel.offload_activations || !on_.device.is_cuda()) return 1;
+  if (!c.offloads_activations || !on_.device.is_cuda()) return 1;
   return at_least_0(1 - parallel.offload_activations_fraction - 1 / layers_of_stage);
 }
 

@@ -17,14 +17,15 @@ enum class Known : std::uint8_t { screened, simulated, planned };
 struct Entry {
   double seconds = 0;
   optim::Offload offload = optim::Offload::none;
+  bool activations = false;  // are offloaded
   double bytes = 0;
   Known known = Known::screened;
   std::size_t index = 0;  // of the candidate, or of the plan
 };
 struct Later {
   bool operator()(const Entry& a, const Entry& b) const {
-    return std::tie(a.seconds, a.offload, a.bytes, a.index) >
-           std::tie(b.seconds, b.offload, b.bytes, b.index);
+    return std::tie(a.seconds, a.offload, a.activations, a.bytes, a.index) >
+           std::tie(b.seconds, b.offload, b.activations, b.bytes, b.index);
   }
 };
 
@@ -72,7 +73,7 @@ class Searcher {
       }
       result_.screened.push_back(*estimate);
       queue_.push({(1 - screen_margin) * estimate->seconds, all[i].offload,
-                   estimate->bytes, Known::screened, i});
+                   all[i].offloads_activations, estimate->bytes, Known::screened, i});
     }
   }
 
@@ -83,7 +84,7 @@ class Searcher {
       const double seconds = screen_.simulated_seconds(candidate);
       estimates_[entry.index].seconds = seconds;
       queue_.push({std::max(entry.seconds, (1 - screen_margin) * seconds), entry.offload,
-                   entry.bytes, Known::simulated, entry.index});
+                   entry.activations, entry.bytes, Known::simulated, entry.index});
       return true;
     }
     if (result_.planned.size() >= limits_.most_plans) return false;
@@ -96,8 +97,8 @@ class Searcher {
     result_.planned.push_back(std::move(*planned));
     const PlannedCandidate& made = result_.planned.back();
     if (fits(made.bytes, made.host_bytes))
-      queue_.push({made.seconds(), candidate.offload, made.bytes, Known::planned,
-                   result_.planned.size() - 1});
+      queue_.push({made.seconds(), candidate.offload, candidate.offloads_activations,
+                   made.bytes, Known::planned, result_.planned.size() - 1});
     return true;
   }
 
@@ -158,9 +159,10 @@ std::string difference_of(const SearchSpace& space, const Candidate& a,
   std::map<std::string, std::string> before;
   for (const std::string& one : of_a) before[one.substr(0, one.find('='))] = one;
   static const std::set<std::string> follows = {
-      "parallel.sequence",       "parallel.shard_group", "parallel.tensor_chunks",
-      "parallel.wrap",           "parallel.prefetch",    "parallel.gathered_units",
-      "parallel.wrap_parameters"};
+      "parallel.sequence",        "parallel.shard_group",
+      "parallel.tensor_chunks",   "parallel.wrap",
+      "parallel.prefetch",        "parallel.gathered_units",
+      "parallel.wrap_parameters", "parallel.offload_activations_fraction"};
   std::string text;
   for (const std::string& one : of_b) {
     const auto at = one.find('=');
@@ -260,6 +262,10 @@ void Searcher::find_neighbours() {
   });
   add_others([](Candidate c, const Candidate& winner) {
     c.offload = winner.offload;
+    return c == winner;
+  });
+  add_others([](Candidate c, const Candidate& winner) {
+    c.offloads_activations = winner.offloads_activations;
     return c == winner;
   });
   add_others([](Candidate c, const Candidate& winner) {

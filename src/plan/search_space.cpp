@@ -34,6 +34,13 @@ std::string_view word_of(optim::Offload offload) {
   return offload == optim::Offload::weights ? "weights" : "none";
 }
 
+// What is offloaded, for a reader.
+std::string offload_of(const Candidate& c) {
+  std::string text(word_of(c.offload));
+  if (!c.offloads_activations) return text;
+  return c.offload == optim::Offload::none ? "activations" : text + ", activations";
+}
+
 struct Strategy {
   std::string_view word;
   optim::Sharding what;
@@ -201,7 +208,10 @@ void SearchSpace::add_schedules(Candidate candidate) {
   if (pipeline == 1 && !kind_fixed) return add(ScheduleKind::one_f_one_b, 1);
   if (kind_fixed) add(ScheduleKind::gpipe, 1);
   add(ScheduleKind::one_f_one_b, 1);
-  if (kind_fixed || !base.parallel.offload_activations) {
+  // Such halve backwards, with which no activations are offloaded.
+  const bool only_offloads =
+      base.parallel.offload_activations && !tries_activations(base);
+  if (kind_fixed || !only_offloads) {
     add(ScheduleKind::zb_h1, 1);
     add(ScheduleKind::zb_v, 2);
     add(ScheduleKind::dualpipe_v, 2);
@@ -235,6 +245,29 @@ void SearchSpace::add_strategies(const Candidate& candidate) {
   }
 }
 
+bool SearchSpace::tries_activations(const config::RunConfig& base) const {
+  return deck_.offloads && deck_.offloads_activations &&
+         !fixed("parallel.offload_activations") &&
+         !fixed("parallel.offload_activations_fraction") && !base.run.cuda_graphs;
+}
+
+// Blocks that are kept whole, and the inputs of those that are computed again, are what
+// is offloaded: pieces that are made again beside it save little of it.
+void SearchSpace::add_activations(Candidate candidate) {
+  const config::RunConfig& base = bases_[candidate.grid].config;
+  if (!tries_activations(base)) {
+    candidate.offloads_activations = base.parallel.offload_activations;
+    candidates_.push_back(candidate);
+    return;
+  }
+  candidates_.push_back(candidate);
+  const nn::Recompute& again = recomputes_[candidate.recompute].what;
+  const bool pieces = again.norm || again.attention || again.activation || again.up;
+  if (pieces || schedule::defers_weights(candidate.schedule)) return;
+  candidate.offloads_activations = true;
+  candidates_.push_back(candidate);
+}
+
 void SearchSpace::add_memory(Candidate candidate) {
   const config::RunConfig& base = bases_[candidate.grid].config;
   for (std::size_t r = 0; r < recomputes_.size(); ++r) {
@@ -250,7 +283,7 @@ void SearchSpace::add_memory(Candidate candidate) {
       if (optim::moves_weights(offload) && candidate.sharding != optim::Sharding::weights)
         continue;
       candidate.offload = offload;
-      candidates_.push_back(candidate);
+      add_activations(candidate);
     }
   }
 }
@@ -271,6 +304,9 @@ std::vector<std::string> SearchSpace::overrides(const Candidate& c) const {
   put("parallel.sharding_strategy", format("\"{}\"", c.strategy));
   put("parallel.shard_group", c.strategy == "HYBRID_SHARD" ? c.shard : 0);
   put("parallel.offload", format("\"{}\"", word_of(c.offload)));
+  put("parallel.offload_activations", c.offloads_activations ? "true" : "false");
+  if (!c.offloads_activations && base(c).parallel.offload_activations_fraction != 1)
+    put("parallel.offload_activations_fraction", "1.0");
   put("batch.micro", c.micro);
   put("recompute.policy", format("\"{}\"", recomputes_[c.recompute].policy));
   put("recompute.pieces", recomputes_[c.recompute].pieces);
@@ -306,7 +342,7 @@ std::vector<std::string> SearchSpace::words(const Candidate& c) const {
                                   std::string(c.strategy),
                                   std::to_string(c.micro),
                                   recompute,
-                                  std::string(word_of(c.offload))};
+                                  offload_of(c)};
   for (const std::string& one : bases_[c.grid].overrides) all.push_back(one);
   return all;
 }
@@ -321,6 +357,7 @@ config::RunConfig SearchSpace::sketch(const Candidate& c) const {
   config.parallel.virtual_stages = c.virtual_stages;
   config.parallel.sharding = c.sharding;
   config.parallel.offload = c.offload;
+  config.parallel.offload_activations = c.offloads_activations;
   config.batch.micro = c.micro;
   config.recompute = {};
   config.recompute.what = recomputes_[c.recompute].what;

@@ -26,7 +26,8 @@ struct SearchDeck {
   std::vector<std::string> overrides;  // of the command line, those of --fix included
   int ranks = 1, ranks_on_node = 1;
   bool offloads = true;  // the host's memory is not the memory that ranks compute in
-  std::set<std::string> fixed{};  // full names of keys that keep the deck's value
+  bool offloads_activations = false;  // whether that is tried, too
+  std::set<std::string> fixed{};      // full names of keys that keep the deck's value
   std::vector<SearchGrid> grids{};
 
   // The deck with further overrides. Throws as io::Deck::parse().
@@ -58,6 +59,7 @@ struct Candidate {
   int shard = 1;              // ranks that share out one copy
   std::size_t recompute = 0;  // place in SearchSpace::recomputes
   optim::Offload offload = optim::Offload::none;
+  bool offloads_activations = false;
   std::size_t grid = 0;  // place in SearchSpace::bases
 
   bool operator==(const Candidate&) const = default;
@@ -101,6 +103,8 @@ class SearchSpace {
   void add_schedules(Candidate candidate);
   void add_strategies(const Candidate& candidate);
   void add_memory(Candidate candidate);
+  void add_activations(Candidate candidate);
+  bool tries_activations(const config::RunConfig& base) const;
 
   SearchDeck deck_;
   std::vector<Base> bases_;

@@ -102,6 +102,16 @@ double collective_seconds(const Machine& machine, const Placement& place, int ra
   return latency * std::ceil(std::log2(ranks)) + bytes / rate;
 }
 
+// Where a group lies is found out once: plans of many experts' ranks send it millions of
+// messages.
+StepClock::Queue& StepClock::queue_of(std::string_view group) {
+  const auto found = queues_.find(group);
+  if (found != queues_.end()) return found->second;
+  const Placement place = place_group(group, shape_, folding_, rank_,
+                                      static_cast<int>(machine_.ranks_per_node));
+  return queues_.emplace(std::string(group), Queue{place}).first->second;
+}
+
 // On CPUs the host's memory is a rank's own, and an update there a kernel as any other.
 double StepClock::host_seconds(const MessageWork& work) const {
   if (work.group == optim::host_copies)
@@ -118,7 +128,7 @@ MessageFlight StepClock::copy_of_activations(const MessageWork& work) {
     spent_.host += seconds;
     return {now_, 0};
   }
-  double& busy = busy_until_.try_emplace(std::string(work.group), 0).first->second;
+  double& busy = queue_of(work.group).busy_until;
   busy = std::max(now_, busy) + work.bytes / machine_.links.host_rate;
   return {busy, 0};
 }
@@ -136,13 +146,11 @@ MessageFlight StepClock::message(const MessageWork& work) {
     spent_.stage_bytes = std::max(spent_.stage_bytes, work.bytes);
     return {now_, 0};
   }
-  const Placement place = place_group(work.group, shape_, folding_, rank_,
-                                      static_cast<int>(machine_.ranks_per_node));
+  Queue& queue = queue_of(work.group);
   const double seconds =
-      collective_seconds(machine_, place, work.to_one ? 2 : work.ranks, work.bytes);
-  double& busy = busy_until_.try_emplace(std::string(work.group), 0).first->second;
-  const double start = std::max(now_, busy);
-  busy = start + seconds;
+      collective_seconds(machine_, queue.place, work.to_one ? 2 : work.ranks, work.bytes);
+  const double start = std::max(now_, queue.busy_until);
+  queue.busy_until = start + seconds;
   return {start, seconds};
 }
 

@@ -54,6 +54,13 @@ class StepClock final : public WorkMeter {
   const Spent& spent() const { return spent_; }
 
  private:
+  // The messages of a group follow one another.
+  struct Queue {
+    Placement place;
+    double busy_until = 0;
+  };
+
+  Queue& queue_of(std::string_view group);
   double host_seconds(const MessageWork& work) const;
   MessageFlight copy_of_activations(const MessageWork& work);
   double rate_of_bytes(const KernelWork& work) const;
@@ -63,7 +70,7 @@ class StepClock final : public WorkMeter {
   comm::Folding folding_;
   int rank_;
   double now_ = 0;
-  std::map<std::string, double, std::less<>> busy_until_;  // of each group
+  std::map<std::string, Queue, std::less<>> queues_;  // by the group's name
   Spent spent_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "base/log.hpp"
 #include "base/node_folder.hpp"
+#include "base/writable_folder.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
@@ -54,17 +55,30 @@ io::ShardCopies copies_of_run(comm::World& world, const config::RunConfig& confi
   return *copies;
 }
 
+// That there is such a folder on this rank's host, and that others can be made in it.
+void require_folder(const std::string& written, const std::string& host) {
+  const std::string folder = folder_for_copies(written);
+  require(::access(folder.c_str(), F_OK) == 0, Status::cannot_create,
+          "{}: there is no such folder on host {} (checkpoint.partner_directory)", folder,
+          host);
+  const std::string why = why_no_files_in(folder);
+  require(why.empty(), Status::cannot_create,
+          "{}: no folder can be made in it on host {}: {} (checkpoint.partner_directory)",
+          folder, host, why);
+}
+
 }  // namespace
 
 std::string folder_for_copies(const std::string& written) {
   return node_folder(written, "checkpoint.partner_directory", "/dev/shm");
 }
 
-void require_folder_for_copies(const std::string& written, const std::string& host) {
-  const std::string folder = folder_for_copies(written);
-  require(::access(folder.c_str(), F_OK) == 0, Status::cannot_create,
-          "{}: there is no such folder on host {} (checkpoint.partner_directory)", folder,
-          host);
+void check_copies(comm::World& world, const config::RunConfig& config) {
+  const io::ShardCopies copies = copies_of_run(world, config);
+  world.agree([&] {
+    require_folder(config.checkpoint.partner_directory, world.host());
+    copies.require_own();
+  });
 }
 
 PartnerCopies::PartnerCopies(comm::World& world, comm::Mesh& mesh,
@@ -76,7 +90,7 @@ PartnerCopies::PartnerCopies(comm::World& world, comm::Mesh& mesh,
       attempt_(name_of_start(world)),
       copies_(copies_of_run(world, config)) {
   world_.agree([&] {
-    require_folder_for_copies(config.checkpoint.partner_directory, world_.host());
+    require_folder(config.checkpoint.partner_directory, world_.host());
     copies_.make();
   });
   if (world_.rank() == 0) launch::note_copies_folder(config.checkpoint.partner_directory);

@@ -83,7 +83,8 @@ class PartnerCopies {
 // A folder as checkpoint.partner_directory writes it, on this rank: "$NAME" at its
 // beginning is replaced. Throws Error(cannot_create) where the variable is not set.
 std::string folder_for_copies(const std::string& written);
-// Throws Error(cannot_create) also where there is no such folder on this rank's host.
-void require_folder_for_copies(const std::string& written, const std::string& host);
+// Whether the copies of a run can be made, of which this makes none. Collective. Throws
+// an Agreed error as the constructor does.
+void check_copies(comm::World& world, const config::RunConfig& config);
 
 }  // namespace trireme::train

@@ -72,6 +72,7 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, comm::Watchdog& watchdog,
   comm::check_collectives(config_.debug.check_collectives);
   open_data();
   watchdog_.beat_slow("starting");
+  make_room_for_texts();
   engine_.emplace(config_, mesh_, mesh_.device());
   start(gpu);
   progress_.predicted_seconds = planned_.step_seconds;
@@ -112,6 +113,18 @@ void Trainer::open_data() {
   });
 }
 
+// Where texts are kept, a plan did not know how long they are.
+void Trainer::make_room_for_texts() {
+  const auto most = world_.max(static_cast<double>(text_bytes_));
+  if (most == 0) return;
+  log::info("texts     {} of tokens in memory, on the rank that keeps most",
+            human_bytes(most));
+  world_.agree([&] {
+    if (world_.rank() == 0 && planned_.make_room_for_texts)
+      planned_.make_room_for_texts(static_cast<std::int64_t>(most));
+  });
+}
+
 std::unique_ptr<io::SampleSource> Trainer::open(const io::SourceConfig& config,
                                                 const engine::SampleRoute& route,
                                                 const char* index) {
@@ -125,9 +138,11 @@ std::unique_ptr<io::SampleSource> Trainer::open(const io::SourceConfig& config,
       world_, own, [](const io::SourceConfig& one) { return data::open_source(one); },
       {.index = config_.run.directory + "/" + index,
        .reads = route.reads(),
-       .gets_on = [this, any_time] {
-         if (!any_time) watchdog_.beat_slow("opening data");
-       }});
+       .gets_on =
+           [this, any_time] {
+             if (!any_time) watchdog_.beat_slow("opening data");
+           },
+       .keeps = [this](std::int64_t bytes) { text_bytes_ += bytes; }});
   watchdog_.beat_slow("opening data");
   return source;
 }

@@ -17,6 +17,9 @@
 namespace trireme::test {
 namespace {
 
+void expect_phases_as_planned(engine::Engine& engine, comm::Mesh& mesh,
+                              const config::RunConfig& config);
+
 // What two steps of training hold more than before, without the batch, and without
 // scratch that kernels make for themselves and keep.
 Bytes measure(const config::RunConfig& config) {
@@ -24,7 +27,10 @@ Bytes measure(const config::RunConfig& config) {
   Bytes with{};
   {
     comm::Mesh mesh(world(), config.parallel.mesh, config.parallel.folding);
-    train_steps(config, mesh, 2, false, [&](engine::Engine&) { with = ledger(); });
+    train_steps(config, mesh, 2, false, [&](engine::Engine& engine) {
+      with = ledger();
+      expect_phases_as_planned(engine, mesh, config);
+    });
   }
   const Bytes kept = minus(ledger(), before);
   for (int c = 0; c < memory_classes; ++c) {
@@ -42,6 +48,17 @@ plan::Plan plan_of(const config::RunConfig& config) {
   plan::Plan plan = plan::make_plan(config, world().rank());
   plan.memory[static_cast<std::size_t>(MemoryClass::data)] = 0;
   return plan;
+}
+
+// What each phase uses is the same of this engine, which has trained, as planned.
+void expect_phases_as_planned(engine::Engine& engine, comm::Mesh& mesh,
+                              const config::RunConfig& config) {
+  const plan::HeldMemory own = plan::held_memory(engine, mesh, config);
+  const plan::Plan plan = plan::make_plan(config, world().rank());
+  EXPECT_EQ(own.held, plan.memory);
+  for (std::size_t p = 0; p < plan::memory_phases; ++p)
+    EXPECT_EQ(own.used[p], plan.used[p]) << name_of(static_cast<plan::MemoryPhase>(p));
+  EXPECT_EQ(own.copies_bytes, plan.copies_bytes);
 }
 
 void expect_as_planned(const config::RunConfig& config) {
@@ -65,6 +82,34 @@ TEST(Memory, LedgerIsAsPlanned) {
     }
   }
   EXPECT_GE(compared, 20);
+}
+
+// An evaluation of a real engine reaches as high in its memory as planned.
+TEST(Memory, AnEvaluationTakesWhatIsPlanned) {
+  for (const char* model : {"llama-tied", "mixtral"}) {
+    SCOPED_TRACE(model);
+    const auto config = equality_config(model, "fp32", {"metrics.validate_every=1"});
+    comm::Mesh mesh = test_mesh(config);
+    engine::Engine engine(config, mesh, mesh.device());
+    EXPECT_EQ(engine.reached().activations, 0u);
+    const Buffer ids(
+        Device::host(), DType::i32,
+        {config.batch.micro * static_cast<std::int64_t>(engine.positions().size())},
+        MemoryClass::data, "ids");
+    engine.evaluate(ids.view(), ids.view());
+    const auto reached = engine.reached();
+    EXPECT_GT(reached.scratch, 0u);
+    EXPECT_EQ(reached.activations, engine.demand().evaluation.activations);
+    EXPECT_EQ(reached.scratch, engine.demand().evaluation.scratch);
+    const plan::Plan plan = plan::make_plan(config, world().rank());
+    const auto at = [&](plan::MemoryPhase phase, MemoryClass c) {
+      return plan.used[static_cast<std::size_t>(phase)][static_cast<std::size_t>(c)];
+    };
+    EXPECT_EQ(at(plan::MemoryPhase::validation, MemoryClass::activations),
+              static_cast<std::int64_t>(reached.activations));
+    EXPECT_LT(at(plan::MemoryPhase::validation, MemoryClass::activations),
+              at(plan::MemoryPhase::compute, MemoryClass::activations));
+  }
 }
 
 // In every recipe too: numbers that are kept in few bits, and their rooms.

@@ -107,9 +107,12 @@ void expect_shared(const Texts& texts, SourceKind kind, Packing packing, bool re
   const int rank = world().rank();
   auto config = texts.config(kind, packing, rank == 0);
   config.threads = 3;  // and one below, which makes the same
+  std::int64_t kept = -1;
   const auto shared = io::open_shared(
       world(), config, [](const io::SourceConfig& c) { return data::open_source(c); },
-      {.index = "", .reads = reads || rank == 0});
+      {.index = "", .reads = reads || rank == 0, .keeps = [&](std::int64_t bytes) {
+         kept = bytes;
+       }});
   const auto own = data::open_source(texts.config(kind, packing, true));
   EXPECT_EQ(shared->samples(), own->samples());
   EXPECT_EQ(shared->tokens(), own->tokens());
@@ -117,6 +120,18 @@ void expect_shared(const Texts& texts, SourceKind kind, Packing packing, bool re
   EXPECT_EQ(shared->end_token(), own->end_token());
   EXPECT_EQ(shared->describe(), own->describe());
   if (reads || rank == 0) expect_same_samples(*shared, *own);
+  if (kind == SourceKind::blend) return;
+  // Ids, marks where there are any, and where documents end.
+  const bool marks = kind == SourceKind::chat || kind == SourceKind::preference;
+  EXPECT_EQ(io::keeps_texts(config), kind != SourceKind::bytes);
+  if (!io::keeps_texts(config)) {
+    EXPECT_EQ(kept, 0);
+  } else if (reads || rank == 0) {
+    EXPECT_GT(kept, (marks ? 5 : 4) * own->tokens());
+    EXPECT_EQ((kept - (marks ? 5 : 4) * own->tokens()) % 8, 0);
+  } else {
+    EXPECT_LT(kept, 4 * own->tokens());
+  }
 }
 
 TEST(SharedTexts, AreMadeOnRank0) {

@@ -91,4 +91,56 @@ for line in "${bad[@]}"; do
   check "bad: $change: no step was taken" test ! -e "$work/run/metrics.jsonl"
 done
 check "20 bad decks" test ${#bad[@]} = 20
+
+# Texts are known once they are read: before the model takes memory.
+yes '1 2 3 4 5 6 7 8 9 0' | head -c 6000000 >"$work/digits.txt"
+mkdir "$work/tokenizer"
+cp "$SOURCE/tests/reference/tokenizers/llama3.json" "$work/tokenizer/tokenizer.json"
+echo '{"eos_token":"<|end|>"}' >"$work/tokenizer/tokenizer_config.json"
+texts="model.vocabulary=900 data.source=text data.paths=[\"$work/digits.txt\"] data.tokenizer=$work/tokenizer"
+run 1 plan "$deck" $texts
+check "a plan says that it reads no texts" grep -q '^texts     not counted' "$work/out"
+both 1 $texts
+check "texts that fit" test "$checked.$ran" = 0.0
+run 1 train "$deck" --check $texts run.directory="$work/run"
+check "texts are counted" grep -qE '^texts     2[0-9]\.[0-9]+ MiB of tokens' "$work/out"
+export SLURM_MEM_PER_NODE=64
+run 1 train "$deck" --check $texts run.directory="$work/texts"
+check "texts that do not fit: checked" expect 78 "tokens of texts"
+run 1 train "$deck" $texts run.directory="$work/texts"
+check "texts that do not fit: run" expect 78 "tokens of texts"
+check "texts that do not fit: no step was taken" test ! -e "$work/texts/metrics.jsonl"
+run 1 train "$deck" --check run.directory="$work/texts"
+check "it is the texts that do not fit" test "$status" = 0
+unset SLURM_MEM_PER_NODE
+
+# refused TEXT WORDS...: both a check and a run, with status 73 and this text.
+refused() {
+  local text=$1
+  shift
+  run 2 train "$deck" --check run.steps=2 run.directory="$work/run" "$@"
+  check "checked: $text" expect 73 "$text"
+  run 2 train "$deck" run.steps=2 run.directory="$work/run" "$@"
+  check "run: $text" expect 73 "$text"
+}
+rm -rf "$work/run"
+mkdir "$work/run"
+exec 9>"$work/run/lock"
+flock 9
+refused "run/lock is held by"
+exec 9>&-
+run 2 train "$deck" --check run.directory="$work/run"
+check "a lock that nobody holds" test "$status" = 0
+check "no lock is made" test "$(ls -A "$work/run")" = lock
+run 1 train "$deck" --check run.directory=/proc/run
+check "a folder that only looks writable" expect 73 "/proc/run"
+run 1 train "$deck" run.directory=/proc/run
+check "a folder that only looks writable: the run" expect 73 "/proc/run"
+copies="checkpoint.partner=1 checkpoint.partner_directory"
+refused "/proc: no folder can be made in it" $copies=/proc
+refused "/nothing/here: there is no such folder" $copies=/nothing/here
+refused "parallel.offload_directory = \"/proc\"" parallel.sharding_strategy=ZERO1 parallel.offload=disk \
+  parallel.offload_directory=/proc
+run 2 train "$deck" --check run.directory="$work/run" $copies="$work"
+check "copies: nothing is made" test "$status.$(ls -d "$work"/trireme-* 2>/dev/null)" = 0.
 finish

@@ -38,6 +38,20 @@ check "the key stays" grep -q '^tensor = 2' "$work/fixed.toml"
 check "the faster type" grep -q '^compute = "fp32"' "$work/fixed.toml"
 check "the picture's name" test -s "$work/other.svg" -a ! -e "$work/fixed.svg"
 
+# Types change what is computed: only who allows that gets others than the deck's.
+check "the deck's type" grep -q '^compute = "fp64"' "$work/best.toml"
+run 1 plan $deck --ranks 2 --machine $h100 --search --allow precision --fix recompute.policy=none \
+  --fix parallel.tensor=1 --fix parallel.context=1 --fix parallel.pipeline=1 -o "$work/types.toml"
+check "other types are allowed" ended_well
+check "a column of types" out_has 'precision.compute  precision.moments'
+check "a faster type" grep -qE '^compute = "(bf16|fp8)"' "$work/types.toml"
+check "why a type" out_has 'precision.compute = fp64 instead of'
+run 1 plan $deck --ranks 2 --machine $h100 --search --allow precision precision.compute=fp32 \
+  --fix recompute.policy=none --fix parallel.tensor=1 -o "$work/types.toml"
+check "a type of the command line stands" grep -q '^compute = "fp32"' "$work/types.toml"
+run 1 plan $deck --ranks 2 --machine $h100 --search --allow types
+check "nothing else is allowed" expect 64 "one thing, precision"
+
 # Where the results cannot go is said before the search, and no deck is lost.
 cp $deck "$work/own.toml"
 for place in "-o $work/nowhere/x.toml" "-o $work" "-o $work/./own.toml" "--plot $work/nowhere/x.svg"; do

@@ -85,7 +85,9 @@ MemoryRoom middle_room(const std::vector<PlannedCandidate>& all, double share) {
 
 void expect_the_best(const SearchDeck& deck, const Machine& machine) {
   const SearchSpace space(deck);
-  const PlannedDevice on = on_host(machine);
+  const PlannedDevice on =
+      machine.gpus ? PlannedDevice{Device::cuda(0), comm::Transport::mpi, &machine}
+                   : on_host(machine);
   const std::vector<PlannedCandidate> all = plan_all(space, on);
   ASSERT_GT(all.size(), 50u);
   Screen screen(space, on);
@@ -139,6 +141,59 @@ dense_layers = 1
   deck.overrides = {"model.architecture=deepseek_moe", "recompute.policy=none"};
   deck.fixed = {"recompute.policy"};
   expect_the_best(deck, small_machine());
+}
+
+// A GPU whose host is as fast as itself, so that what is offloaded may win.
+Machine machine_with_gpus() {
+  Machine machine = small_machine();
+  machine.gpus = true;
+  machine.links.host_rate = 4e9;
+  machine.host_sweep_rate = 4e9;
+  machine.host_memory_bytes = 1e12;
+  return machine;
+}
+
+SearchDeck deck_that_offloads(int ranks) {
+  SearchDeck deck = small_deck(ranks, "");
+  deck.overrides = {"run.device=auto"};
+  deck.offloads = deck.offloads_activations = true;
+  return deck;
+}
+
+TEST(Search, FindsTheBestOfDecksThatOffload) {
+  SearchDeck deck = deck_that_offloads(2);
+  deck.overrides.emplace_back("parallel.context=1");
+  deck.overrides.emplace_back("batch.micro=2");
+  deck.fixed = {"parallel.context", "batch.micro"};
+  expect_the_best(deck, machine_with_gpus());
+}
+
+TEST(Search, OffloadsActivationsOfWholeBlocksWhereThatIsAllowed) {
+  const SearchSpace space(deck_that_offloads(4));
+  std::size_t offload = 0;
+  for (const Candidate& c : space.candidates()) {
+    if (!c.offloads_activations) continue;
+    ++offload;
+    EXPECT_FALSE(schedule::defers_weights(c.schedule));
+    EXPECT_NE(space.recomputes()[c.recompute].policy, "selective");
+    const auto config = space.deck().make(space.overrides(c));
+    if (config) {
+      EXPECT_TRUE(config->parallel.offload_activations);
+    }
+  }
+  EXPECT_GT(offload, 0u);
+  EXPECT_LT(offload, space.candidates().size() / 2);
+  // What the deck says stays where it is fixed, and where nothing is offloaded.
+  for (const char* how : {"fixed", "no room"}) {
+    SearchDeck deck = deck_that_offloads(2);
+    deck.overrides.emplace_back("parallel.offload_activations=true");
+    if (how == std::string("fixed"))
+      deck.fixed = {"parallel.offload_activations"};
+    else
+      deck.offloads = false;
+    for (const SearchSpace kept(deck); const Candidate& c : kept.candidates())
+      EXPECT_TRUE(c.offloads_activations) << how;
+  }
 }
 
 TEST(Search, SaysTheSameEachTime) {
