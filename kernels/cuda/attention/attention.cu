@@ -23,43 +23,53 @@ inline constexpr bool is_half = std::is_same_v<T, BFloat16> || std::is_same_v<T,
 constexpr int row_lanes = 8;  // threads that share a row of one head
 constexpr int delta_threads = 128;
 
-// delta[b, t, h] = <do, o> over a head's width; N elements at a time.
+// delta[b, t, h] = <do, o> over a head's width; N elements at a time. A sequence's rows
+// are numbered in 32 bits: the division of 64 is a call, around which registers are
+// spilled.
 template <class T, int N>
 __global__ void __launch_bounds__(delta_threads)
-    row_products(BackwardOperands<T> x, std::int64_t rows) {
-  const std::int64_t index =
-      (std::int64_t{blockIdx.x} * delta_threads + threadIdx.x) / row_lanes;
+    row_products(BackwardOperands<T> x, std::int64_t B) {
+  const std::uint32_t index =
+      blockIdx.x * (delta_threads / row_lanes) + threadIdx.x / row_lanes;
+  const auto heads = static_cast<std::uint32_t>(x.part.heads);
+  const auto queries = static_cast<std::uint32_t>(x.part.queries);
   const int lane = static_cast<int>(threadIdx.x) % row_lanes;
-  const bool inside = index < rows;  // all lanes take part in the sum below
-  const std::int64_t row = (inside ? index : 0) / x.part.heads;
-  const std::int64_t h = (inside ? index : 0) % x.part.heads;
-  const std::int64_t b = row / x.part.queries, t = row % x.part.queries;
-  const T* const d_o = x.d_o.at(b, t, h * x.part.width);
-  const T* const o = x.o.at(b, t, h * x.part.width);
+  const bool inside = index < queries * heads;  // all lanes take part in the sum below
+  const std::uint32_t t = inside ? index / heads : 0, h = inside ? index - t * heads : 0;
   struct alignas(N * sizeof(T)) Elements {
     T x[N];
   };
-  Wide<T> sum = 0;
-  for (int i = lane * N; i < x.part.width; i += row_lanes * N) {
-    const auto left = *reinterpret_cast<const Elements*>(d_o + i);
-    const auto right = *reinterpret_cast<const Elements*>(o + i);
+  for (std::int64_t b = blockIdx.y; b < B; b += gridDim.y) {
+    const T* const d_o = x.d_o.at(b, t, std::int64_t{h} * x.part.width);
+    const T* const o = x.o.at(b, t, std::int64_t{h} * x.part.width);
+    Wide<T> sum = 0;
+    for (int i = lane * N; i < x.part.width; i += row_lanes * N) {
+      const auto left = *reinterpret_cast<const Elements*>(d_o + i);
+      const auto right = *reinterpret_cast<const Elements*>(o + i);
 #pragma unroll
-    for (int j = 0; j < N; ++j) sum += widen(left.x[j]) * widen(right.x[j]);
+      for (int j = 0; j < N; ++j) sum += widen(left.x[j]) * widen(right.x[j]);
+    }
+#pragma unroll
+    for (int distance = row_lanes / 2; distance > 0; distance /= 2)
+      sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+    if (inside && lane == 0) *x.delta.at(b, t, h) = sum;
   }
-#pragma unroll
-  for (int distance = row_lanes / 2; distance > 0; distance /= 2)
-    sum += __shfl_xor_sync(0xffffffffu, sum, distance);
-  if (inside && lane == 0) *x.delta.at(b, t, h) = sum;
 }
 
 template <class T>
 void start_row_products(Stream& stream, std::int64_t B,
                         const BackwardOperands<DeviceType<T>>& x, bool packed) {
   using D = DeviceType<T>;
-  const std::int64_t rows = B * x.part.queries * x.part.heads;
-  const Grid grid{{extent(divide_up(rows * row_lanes, delta_threads))}, {delta_threads}};
+  constexpr std::int64_t most_rows = std::int64_t{1} << 32, most_in_y = 1024;
+  const std::int64_t rows = std::int64_t{x.part.queries} * x.part.heads;
+  require(rows < most_rows,
+          "attention of {} queries and {} heads: a GPU's part has fewer than {} pairs",
+          x.part.queries, x.part.heads, most_rows);
+  const Grid grid{{extent(divide_up(rows * row_lanes, delta_threads)),
+                   extent(std::min(B, most_in_y))},
+                  {delta_threads}};
   launch(stream, grid, packed ? row_products<D, pack_elements<D>> : row_products<D, 1>, x,
-         rows);
+         B);
 }
 
 constexpr int most_chunks = 64;

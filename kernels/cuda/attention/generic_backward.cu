@@ -75,7 +75,7 @@ __device__ W kept(const Geometry& part, std::int64_t b, int h, int query, int ke
 }
 
 template <class T, int R, bool More>
-__global__ void __launch_bounds__(threads) queries_backward(BackwardOperands<T> x) {
+__global__ void __launch_bounds__(threads, 1) queries_backward(BackwardOperands<T> x) {
   using W = Wide<T>;
   const Geometry& part = x.part;
   const int tiles_of_queries = (part.queries + R * side - 1) / (R * side);
@@ -142,7 +142,7 @@ __device__ bool any_sees(const BackwardOperands<T>& x, std::int64_t b, int first
 
 // A tile of keys takes the queries of all heads that share its key/value head, in order.
 template <class T, int R, bool More>
-__global__ void __launch_bounds__(threads) keys_backward(BackwardOperands<T> x) {
+__global__ void __launch_bounds__(threads, 1) keys_backward(BackwardOperands<T> x) {
   using W = Wide<T>;
   const Geometry& part = x.part;
   const int tiles_of_keys = (part.keys + R * side - 1) / (R * side);

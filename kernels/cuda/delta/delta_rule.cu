@@ -85,7 +85,7 @@ struct Work {
 };
 
 template <class T>
-__global__ void __launch_bounds__(team_threads) do_heads(Work<T> work) {
+__global__ void __launch_bounds__(team_threads, 1) do_heads(Work<T> work) {
   const std::int64_t at = blockIdx.x;
   const auto head = work.all.head(at / work.heads, at % work.heads);
   const DeltaTeam team;

@@ -70,6 +70,17 @@ TYPED_TEST(AttentionGradient, OfCappedScoresAgreesWithTheReference) {
   }
 }
 
+// More sequences than a GPU's grid has in one direction of that kernel.
+TEST(AttentionGradientDouble, OfManySequencesAgreesWithTheReference) {
+  AttentionCase<double> x(attention_shape(1030, 2, 8, 1, {0, 0}));
+  x.forward();
+  x.backward();
+  const auto expected = x.expected_gradients();
+  EXPECT_LT(distance(doubles<double>(x.dq()), expected.dq_THK), 1e-13);
+  EXPECT_LT(distance(doubles<double>(x.dk()), expected.dk_TGK), 1e-13);
+  EXPECT_LT(distance(doubles<double>(x.dv()), expected.dv_TGK), 1e-13);
+}
+
 TEST(AttentionGradientDouble, AgreesToThirteenDigits) {
   AttentionShape shape = attention_shape(2, 257, 64, 2, {0, 1, 1});
   for (const double cap : {0.0, 1.0}) {
