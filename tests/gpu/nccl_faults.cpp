@@ -119,6 +119,44 @@ class Faults {
     for (int second = 0; second < 60; ++second) ::sleep(1);
   }
 
+  // The same of a sum that a launched graph holds.
+  void fails_in_graph() {
+    const Mesh mesh(world_, {.data = 2}, {}, Device::cuda(0), Transport::nccl);
+    Group& group = mesh.group(Axis::data);
+    RecordedCalls calls;
+    const Graph graph = Graph::record(stream_, [&] {
+      const RecordingScope scope(calls);
+      group.all_reduce(stream_, x_.view()).wait();
+    });
+    for (int launch = 0; launch < (world_.rank() == 0 ? 2 : 1); ++launch) {
+      stream_.synchronize();
+      graph.launch(stream_);
+      calls.replay(stream_);
+    }
+    if (world_.rank() == 0) {
+      cuda_emulation::nccl::fail_asynchronously(ncclRemoteError, "socket closed");
+      stream_.synchronize();
+    }
+    stream_.synchronize();
+    for (int second = 0; second < 60; ++second) ::sleep(1);
+  }
+
+  // The same of communicators that share resources: giving up one of them ends the work
+  // of all, and the job still ends with the error.
+  void fails_in_family() {
+    world_.set_nccl_sharing(true);
+    const Mesh mesh(world_, {.data = 2, .tensor = 2}, {}, Device::cuda(0),
+                    Transport::nccl);
+    mesh.everyone().all_reduce(stream_, x_.view()).wait();
+    stream_.synchronize();
+    if (world_.rank() == 0) {
+      mesh.group(Axis::tensor).all_reduce(stream_, y_.view()).wait();
+      cuda_emulation::nccl::fail_asynchronously(ncclRemoteError, "socket closed");
+      stream_.synchronize();
+    }
+    for (int second = 0; second < 60; ++second) ::sleep(1);
+  }
+
   // Two ranks sum thrice by one recording: each launch sums and is counted. Where `mixed`
   // rank 1 calls where rank 0 launches.
   void recorded(bool mixed) {
@@ -185,6 +223,8 @@ class Faults {
     if (fault == "stuck") stuck();
     if (fault == "remote_error") fails(ncclRemoteError, false);
     if (fault == "system_error") fails(ncclSystemError, true);
+    if (fault == "graph_error") fails_in_graph();
+    if (fault == "family_error") fails_in_family();
     if (fault == "recorded") recorded(false);
     if (fault == "recorded_mixed") recorded(true);
     if (fault == "recorded_mesh" || fault == "recorded_mpi" || fault == "recorded_host")

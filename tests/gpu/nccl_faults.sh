@@ -42,6 +42,8 @@ expect stuck 2 "ncclCommSplit on axis 'data' waited 1.* s (comm.timeout_seconds 
 lost="all_reduce #2 fp32\[65536\] on axis 'data' failed"
 expect remote_error 2 "rank 0.*$lost: remote process exited .* (socket closed)" 71
 expect system_error 2 "rank 1.*$lost: unhandled system error (socket closed)" 71
+expect graph_error 2 "rank 0.*a launched graph on axis 'data' failed: remote process exited .* (socket closed)" 71
+expect family_error 4 "rank 0.*all_reduce #1 fp32\[65536\] on axis 'tensor' failed: remote process exited .* (socket closed)" 71
 expect recorded 2 ''
 expect recorded_mixed 2 'ranks of a communicator do not agree: .* recorded all-reduce'
 expect recorded_mesh 2 'a stream of this thread records'

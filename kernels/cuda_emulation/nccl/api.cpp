@@ -54,8 +54,11 @@ ncclResult_t outside_of_recordings(Body body) {
 
 ncclResult_t check(const Communicator& communicator) {
   if (communicator.error != ncclSuccess) return communicator.error;
-  if (communicator.aborted || communicator.finalizing)
-    return refuse(ncclInvalidUsage, "the communicator has been finalized or aborted");
+  if (communicator.family->aborted)
+    return refuse(ncclInvalidUsage,
+                  "the communicator, or one that it shares resources with, was aborted");
+  if (communicator.finalizing)
+    return refuse(ncclInvalidUsage, "the communicator has been finalized");
   if (!communicator.has_joined || communicator.pending != nullptr)
     return refuse(ncclInvalidUsage,
                   "a call before the one in progress is over (ncclCommGetAsyncError)");
@@ -247,7 +250,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return alone([&] {
     if (comm == nullptr) return ncclInvalidArgument;
-    comm->is->aborted = true;
+    comm->is->family->aborted = true;
     Streams::get().move();
     delete comm;
     return ncclSuccess;

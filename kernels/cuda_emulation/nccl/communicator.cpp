@@ -96,11 +96,12 @@ bool Communicator::connect(const std::vector<Call>& calls) {
 }
 
 bool Communicator::run(const std::shared_ptr<Kernel>& kernel) {
-  if (aborted) {
+  if (family->aborted) {
     end(*kernel);
     return true;
   }
-  if (kernels.front() != kernel || family->front() != kernel->issued) return false;
+  if (kernels.front() != kernel || family->kernels.front() != kernel->issued)
+    return false;
   if (!kernel->starts) kernel->starts = places().enter(*kernel, blocks_limit);
   if (!kernel->starts || !kernel->operation.move()) return false;
   end(*kernel);
@@ -110,7 +111,7 @@ bool Communicator::run(const std::shared_ptr<Kernel>& kernel) {
 
 void Communicator::end(const Kernel& kernel) {
   places().leave(kernel);
-  std::erase(*family, kernel.issued);
+  std::erase(family->kernels, kernel.issued);
 }
 
 std::function<bool()> Communicator::issue(const std::vector<Call>& calls) {
@@ -119,7 +120,7 @@ std::function<bool()> Communicator::issue(const std::vector<Call>& calls) {
       Kernel{Operation(*segment, rank, size), places().next_number()});
   for (const Call& call : calls) kernel->operation.add(call);
   kernels.push_back(kernel);
-  family->push_back(kernel->issued);
+  family->kernels.push_back(kernel->issued);
   return [self = shared_from_this(), kernel] { return self->run(kernel); };
 }
 

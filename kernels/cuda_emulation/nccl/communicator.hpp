@@ -7,20 +7,20 @@
 // - Connections are made at first use, and that waits for the peers, on the host: of
 //   collectives unless NCCL_RUNTIME_CONNECT=0, of messages for each pair.
 // - Work of one communicator runs in the order of the calls; work spins on the device
-// until
-//   its peers are there.
+//   until its peers are there.
 // - A communicator without a limit of blocks may fill the device: one such kernel runs at
 //   a time, the oldest first of those that are ready. Ranks that use two communicators in
 //   different orders wait for each other for ever, as NCCL warns.
 // - A communicator that was made with splitShare shares its resources with those split
-// off
-//   it (what the child's configuration says counts for the child's children): kernels of
-//   such a family run in the order of the calls.
+//   off it (what the child's configuration says counts for the child's children): kernels
+//   of such a family run in the order of the calls.
 // - Calls on a stream that records become part of the graph: each launch issues them
 //   anew. All ranks of a communicator launch a recorded call, or none does: else it is an
 //   error here, where NCCL may hang. Making, splitting and finalizing communicators, and
 //   connecting, is refused while a stream records.
-// - ncclCommAbort ends what runs; the results are undefined.
+// - ncclCommAbort ends what runs; the results are undefined. Where resources are shared
+//   it makes the whole family unusable, which has one flag of abort: what runs of the
+//   others ends, too, and their calls are refused.
 #pragma once
 
 #include <nccl.h>
@@ -45,6 +45,12 @@ struct Kernel {
   bool starts = false;   // holds its place on the device
 };
 
+// Communicators that share their resources; one that shares with none is a family, too.
+struct Family {
+  std::deque<std::uint64_t> kernels;  // on streams, by number, in the order of the calls
+  bool aborted = false;               // by one of them
+};
+
 struct Communicator : std::enable_shared_from_this<Communicator> {
   Segment* segment = nullptr;
   SegmentName name;
@@ -53,11 +59,9 @@ struct Communicator : std::enable_shared_from_this<Communicator> {
   int blocks_limit = 0;  // of a kernel; 0: none
   bool connects_lazily = true;
   bool shares = false;  // its resources, with those that are split off it
-  // Kernels on streams of all that share resources, by number, in the order of the calls.
-  std::shared_ptr<std::deque<std::uint64_t>> family =
-      std::make_shared<std::deque<std::uint64_t>>();
+  std::shared_ptr<Family> family = std::make_shared<Family>();
 
-  bool has_joined = false, finalizing = false, finalized = false, aborted = false;
+  bool has_joined = false, finalizing = false, finalized = false;
   std::uint64_t splits = 0;
   std::deque<std::shared_ptr<Kernel>> kernels;  // on the stream, not ended
 
