@@ -58,6 +58,7 @@ void Engine::finish_by_device(UnderWay& step, const kernels::StepLimits& limits)
           step.result.step, decision_->is_sound() ? "sound" : "unsound");
   if (!accepted) step.result.update = StepResult::Update::refused;
   reports_->finish_stored();
+  fp8_scales_.finish_step();
 }
 
 }  // namespace trireme::engine

@@ -110,6 +110,7 @@ void Engine::finish_by_host(UnderWay& step) {
   }
   reports_->finish_stored();
   Stream(device_).synchronize();  // so that an observer's times are the device's
+  fp8_scales_.finish_step();
 }
 
 // Gradients, expert loads and counts start from zero.
@@ -123,7 +124,7 @@ void Engine::begin_step(const Batch& batch) {
 // What is left of the reductions, and what the ranks sum up beside them.
 void Engine::finish_gradients() {
   store_->finish_gradients();
-  fp8_scales_.finish_step();
+  fp8_scales_.bring();
   reports_->finish_products();
   expert_loads_.sum();
 }

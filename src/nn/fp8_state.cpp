@@ -92,9 +92,8 @@ void Fp8State::begin_step(Stream& stream) {
   if (delayed_) kernels::fill(stream, amaxes_.view(), 0.0);
 }
 
-void Fp8State::read(Stream& stream, const TensorView& amax_3L) const {
-  copy_bytes(stream, amaxes_.view(), amax_3L);
-  stream.synchronize();
+void Fp8State::bring(Stream& stream, const TensorView& amax_3L) const {
+  copy_bytes_later(stream, amaxes_.view(), amax_3L);
 }
 
 void Fp8State::finish_step(Stream& stream, const TensorView& amax_3L) {
@@ -127,7 +126,6 @@ void Fp8State::publish(Stream& stream) {
   }
   if (changed) ++changes_;
   copy_bytes(stream, kept_.view(), scales_.view());
-  stream.synchronize();
 }
 
 void Fp8State::collect(std::vector<StateTensor*>& states) {

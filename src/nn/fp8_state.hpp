@@ -39,8 +39,9 @@ class Fp8State {
   // Delayed scaling. The largest magnitudes of the step on this rank start from 0;
   std::int64_t amaxes() const;  // how many there are: three for each layer, or none
   void begin_step(Stream& stream);
-  // amax_3L (f32, on the host, written): them, for the caller to reduce over all ranks;
-  void read(Stream& stream, const TensorView& amax_3L) const;
+  // amax_3L (f32, on the host, pinned beside a GPU, written when the stream has come this
+  // far): them, for the caller to reduce over all ranks;
+  void bring(Stream& stream, const TensorView& amax_3L) const;
   // and, those of the whole tensors, they become part of the history.
   void finish_step(Stream& stream, const TensorView& amax_3L);
   // How often it has changed which operands have a scale that stands for a step: kernels

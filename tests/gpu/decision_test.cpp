@@ -185,5 +185,20 @@ TEST(Decision, TheHostWaitsOnce) {
   }
 }
 
+// Delayed scaling of FP8 reads its magnitudes behind the same wait.
+TEST(Decision, HistoriesOfScalesTakeNoOtherWait) {
+  const Words words = {"precision.recipe=te_delayed",
+                       "precision.report_every=0",
+                       "model.hidden=64",
+                       "model.feed_forward=64",
+                       "model.heads=2",
+                       "model.kv_heads=2",
+                       "model.sequence=16",
+                       "batch.global=" + std::to_string(world().size())};
+  const Trained run = train(words, Judge::gpu, 1.0, "fp8");
+  EXPECT_EQ(run.waits.back(), 1);
+  expect_same(run, train(words, Judge::host, 1.0, "fp8"));
+}
+
 }  // namespace
 }  // namespace trireme::test

@@ -286,7 +286,8 @@ TEST(DelayedScale, LagsByAStep) {
     bench.run(x, {}, dy, y, dx);
     std::vector<float> amax(static_cast<std::size_t>(bench.state->amaxes()));
     const TensorView all(amax.data(), DType::f32, {bench.state->amaxes()});
-    bench.state->read(stream, all);
+    bench.state->bring(stream, all);
+    stream.synchronize();
     bench.state->finish_step(stream, all);
     EXPECT_EQ(amax[0], size);
     return test::largest(y.values());

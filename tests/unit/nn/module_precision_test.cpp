@@ -126,7 +126,8 @@ struct Bench {
     if (scales && scales->amaxes() > 0) {
       std::vector<float> amax(static_cast<std::size_t>(scales->amaxes()));
       const TensorView all(amax.data(), DType::f32, {scales->amaxes()});
-      scales->read(stream, all);
+      scales->bring(stream, all);
+      stream.synchronize();
       scales->finish_step(stream, all);
       scales->begin_step(stream);
       for (const Tensor& gradient : gradients) kernels::fill(stream, gradient, 0.0);
