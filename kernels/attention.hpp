@@ -30,6 +30,7 @@ struct AttentionDropout {
   // At most two ranges of positions, one behind the other, that the rows of queries and
   // of keys are; empty: row t is position t.
   std::vector<Range> query_chunks = {}, key_chunks = {};
+  TensorView first_sequence_1 = {};  // as of DropoutKey (kernels/dropout.hpp)
 };
 
 struct AttentionShape {

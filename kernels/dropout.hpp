@@ -20,6 +20,10 @@ struct DropoutKey {
   std::int64_t first_token = 0, here = 1, sequence = 1;
   // Column j of this call is number j + first_column of `columns`; 0: it has them all.
   std::int64_t first_column = 0, columns = 0;
+  // f64 [1] in the memory of the device that computes, or empty: where a kernel reads
+  // first_sequence when it runs, so that it may be another one each time work is run that
+  // was recorded once.
+  TensorView first_sequence_1{};
 };
 
 // y_TD (written; may be x_TD) = x_TD / (1 - rate) where it is kept, else 0. An element is

@@ -9,6 +9,7 @@
 #include "base/host_device.hpp"
 #include "base/philox.hpp"
 #include "kernels/attention.hpp"
+#include "kernels/math/sequence_number.hpp"
 
 namespace trireme::kernels::math {
 
@@ -19,7 +20,7 @@ class AttentionMask {
       : random_(of.seed, of.stream),
         queries_(of.query_chunks),
         keys_(of.key_chunks),
-        first_sequence_(of.first_sequence),
+        first_sequence_(of.first_sequence, of.first_sequence_1),
         heads_(of.heads),
         first_head_(of.first_head),
         sequence_(of.sequence),
@@ -30,7 +31,7 @@ class AttentionMask {
   TRIREME_HOST_DEVICE std::uint64_t draws_of(std::int64_t b, std::int64_t head,
                                              std::int64_t row) const {
     const std::int64_t line =
-        ((first_sequence_ + b) * heads_ + first_head_ + head) * sequence_ +
+        ((first_sequence_.value() + b) * heads_ + first_head_ + head) * sequence_ +
         queries_.position(row);
     return static_cast<std::uint64_t>(line) * static_cast<std::uint64_t>(draws_);
   }
@@ -63,7 +64,8 @@ class AttentionMask {
 
   Random random_;
   Rows queries_, keys_;
-  std::int64_t first_sequence_, heads_, first_head_, sequence_, draws_;
+  SequenceNumber first_sequence_;
+  std::int64_t heads_, first_head_, sequence_, draws_;
   std::uint64_t below_;
 };
 

@@ -8,6 +8,7 @@
 #include "base/host_device.hpp"
 #include "base/philox.hpp"
 #include "kernels/dropout.hpp"
+#include "kernels/math/sequence_number.hpp"
 
 namespace trireme::kernels::math {
 
@@ -16,17 +17,20 @@ class DropoutMask {
  public:
   DropoutMask(const DropoutKey& key, double rate, std::int64_t columns)
       : random_(key.seed, key.stream),
-        key_(key),
+        first_sequence_(key.first_sequence, key.first_sequence_1),
+        first_token_(key.first_token),
+        here_(key.here),
+        sequence_(key.sequence),
+        first_column_(key.first_column),
         draws_(((key.columns > 0 ? key.columns : columns) + 1) / 2),
         below_(static_cast<std::uint64_t>(std::llround(rate * 0x1p32))) {}
 
   // The row of the run in which token `t` at this position lies.
   TRIREME_HOST_DEVICE std::int64_t row(std::int64_t t, std::int32_t position) const {
-    return (key_.first_sequence + (t + key_.first_token) / key_.here) * key_.sequence +
-           position;
+    return (first_sequence_.value() + (t + first_token_) / here_) * sequence_ + position;
   }
   TRIREME_HOST_DEVICE bool keeps(std::int64_t row, std::int64_t own_column) const {
-    const std::int64_t column = own_column + key_.first_column;
+    const std::int64_t column = own_column + first_column_;
     const std::uint64_t bits =
         random_.bits(static_cast<std::uint64_t>(row * draws_ + column / 2));
     return (column % 2 == 0 ? bits & 0xffffffffu : bits >> 32) >= below_;
@@ -34,7 +38,8 @@ class DropoutMask {
 
  private:
   Random random_;
-  DropoutKey key_;
+  SequenceNumber first_sequence_;
+  std::int64_t first_token_, here_, sequence_, first_column_;
   std::int64_t draws_;
   std::uint64_t below_;
 };

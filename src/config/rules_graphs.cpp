@@ -1,6 +1,7 @@
 // Rules about run.cuda_graphs: what can be recorded once and launched again.
 // SPDX-License-Identifier: Apache-2.0
 // The page docs/decisions/cuda-graphs.md says why.
+#include "config/recorded_sums.hpp"
 #include "config/rules.hpp"
 
 namespace trireme::config {
@@ -40,19 +41,6 @@ void Rules::graph_rules() {
        graphs, " with ", key::model.architecture,
        ", whose experts get another number of tokens each time", [&] {
          return advise({{key::model.architecture, {"\"llama\""}}, without()});
-       });
-  rule({key::run.cuda_graphs, key::dropout.residual, key::dropout.embedding,
-        key::dropout.attention},
-       !config_.model.drops(), graphs, " with ", key::dropout.residual, ", ",
-       key::dropout.embedding, " and ", key::dropout.attention,
-       ", whose masks are others in each microbatch", [&] {
-         return advise({{key::dropout.residual, {"0.0"}}, without()});
-       });
-  rule({key::run.cuda_graphs, key::parallel.offload_activations},
-       !config_.parallel.offload_activations, graphs, " with ",
-       key::parallel.offload_activations,
-       ", whose copies leave the recorded work and come back into it", [&] {
-         return advise({{key::parallel.offload_activations, {"false"}}, without()});
        });
   const Recipe& recipe = config_.precision.recipe;
   const std::string misfit =
@@ -106,12 +94,14 @@ void Rules::graph_mesh_rules() {
   const int replicas = mesh.data * mesh.context;
   const bool sums_copies = replicas > (shards ? p.folding.shard : 1);
   rule({key::run.cuda_graphs, key::batch.global, key::parallel.sharding_strategy},
-       !sums_copies || config_.microbatches() > 1, graphs, " with ", key::batch.global,
-       " and ", key::batch.micro,
+       !sums_copies || config_.microbatches() > 1 || records_sums(config_), graphs,
+       " with ", key::batch.global, " and ", key::batch.micro,
        ", which is one microbatch a step and data rank: gradients are summed over "
-       "replicas between its kernels, so that none is recorded",
+       "replicas between the kernels of its backward, which can be recorded by NCCL "
+       "without a pipeline",
        [&] {
-         return advise({{key::parallel.sharding_strategy, {"\"FULL_SHARD\""}},
+         return advise({{key::comm.backend, {"\"nccl\""}},
+                        {key::parallel.sharding_strategy, {"\"FULL_SHARD\""}},
                         {key::batch.global,
                          multiples_from(2 * config_.batch.global, config_.batch.global)},
                         without()});

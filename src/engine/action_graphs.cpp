@@ -7,24 +7,28 @@
 namespace trireme::engine {
 namespace {
 
-// Notes which gradients are complete: a reduction over replicas that starts then is not
-// part of the recording. Gathers of sharded weights, and reductions of sharded gradients,
-// are.
+// Notes which gradients are complete: a reduction over replicas that starts then is part
+// of the recording only if `reduces`. Gathers of sharded weights, and reductions of
+// sharded gradients, always are.
 class ReadyLog final : public WeightAccess {
  public:
-  ReadyLog(WeightAccess& owner, std::vector<Param*>& params)
-      : owner_(owner), params_(params) {}
+  ReadyLog(WeightAccess& owner, std::vector<Param*>& params, bool reduces)
+      : owner_(owner), params_(params), reduces_(reduces) {}
   void fetch(int module, Direction direction) override {
     owner_.fetch(module, direction);
   }
   void release(int module) override { owner_.release(module); }
   void open_gradients(int module) override { owner_.open_gradients(module); }
   void close_gradients(int module) override { owner_.close_gradients(module); }
-  void ready(Param& param) override { params_.push_back(&param); }
+  void ready(Param& param) override {
+    params_.push_back(&param);
+    if (reduces_) owner_.ready(param);
+  }
 
  private:
   WeightAccess& owner_;
   std::vector<Param*>& params_;
+  bool reduces_;
 };
 
 }  // namespace
@@ -46,15 +50,16 @@ bool ActionGraphs::begin_step(bool others, const std::function<bool(bool)>& any)
 }
 
 void ActionGraphs::run(Stream& stream, const Key& key, WeightAccess& weights,
-                       const Work& work) {
+                       const Work& work, const Launched& launched) {
   if (!together_) forget_what_moved();
   const auto [found, first] = recordings_.try_emplace(key);
   if (first || singly_) return work(weights);
   require(kernels::working_memory_moves(device_) == moves_,
           "the working memory of kernels moved in a step that launches graphs");
   Recording& recording = found->second;
-  if (!recording.graph) {
-    ReadyLog log(weights, recording.ready);
+  const bool reduces = launched != nullptr, is_new = !recording.graph;
+  if (is_new) {
+    ReadyLog log(weights, recording.ready, reduces);
     const comm::RecordingScope scope(recording.calls);
     recording.graph = Graph::record(stream, [&] { work(log); });
     ++recorded_;
@@ -62,6 +67,10 @@ void ActionGraphs::run(Stream& stream, const Key& key, WeightAccess& weights,
   recording.graph->launch(stream);
   recording.calls.replay(stream);
   ++launched_;
+  if (reduces) {
+    if (!is_new) launched(recording.ready);
+    return;
+  }
   for (Param* param : recording.ready) weights.ready(*param);
 }
 

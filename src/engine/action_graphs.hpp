@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/graph.hpp"
@@ -35,6 +36,7 @@ class ActionGraphs {
     const void* input = nullptr;
     const void* gradient = nullptr;
     bool first = false;  // of a step, which makes what its other microbatches find
+    bool last = false;   // of a step, with which sums over replicas begin
     auto operator<=>(const Key&) const = default;
   };
 
@@ -42,16 +44,21 @@ class ActionGraphs {
   // libraries choose their plans and the working memory of kernels takes its size; the
   // second time they are recorded; from then on what was recorded is launched and `work`
   // is not called. What it tells of gradients reaches `weights` each time, after the
-  // kernels were queued.
+  // kernels were queued: reductions that begin with it are not part of the graph. Of the
+  // last of a step they are, where `launched` is given, which is told of those gradients
+  // after each launch but the first.
   // Throws Error(transport) where it does what cannot be recorded (base/graph.hpp).
-  void run(Stream& stream, const Key& key, WeightAccess& weights, const Work& work);
+  using Launched = std::function<void(std::span<Param* const> ready)>;
+  void run(Stream& stream, const Key& key, WeightAccess& weights, const Work& work,
+           const Launched& launched = {});
 
   // Where graphs hold collectives all ranks of a group record and launch alike, or NCCL
-  // hangs; but the working memory of kernels moves on each rank for itself. So steps are
-  // alike: called before the first run() of each, with `any`, which says whether a fact
-  // is true on any rank. A step in which memory had moved on some rank since the last
-  // one, such as the first, or before which kernels have become others on some rank,
-  // launches kernels one by one. Returns whether this one does.
+  // hangs; but the working memory of kernels moves on each rank for itself. And what an
+  // action puts off for a later one is launched with that, or by neither of the two. So
+  // steps are alike: called before the first run() of each, with `any`, which says
+  // whether a fact is true on any rank. A step in which memory had moved on some rank
+  // since the last one, such as the first, or before which kernels have become others on
+  // some rank, launches kernels one by one. Returns whether this one does.
   bool begin_step(bool others, const std::function<bool(bool)>& any);
   // Kernels have become others: all is recorded anew.
   void forget() { recordings_.clear(); }

@@ -54,9 +54,30 @@ OffloadDemand ActivationOffload::reached() const {
   return demand;
 }
 
+void ActivationOffload::let_leave(Stream& stream, const Place& place) {
+  if (place.leaves) place.left.hold(stream);
+}
+
+void ActivationOffload::rest(Stream& stream) {
+  for (std::vector<Place>* const places : {&kept_, &inputs_})
+    for (Place& place : *places) {
+      let_leave(stream, place);
+      if (place.arrives) place.arrived.hold(stream);
+      for (const MessageFlight& flight : {place.leaving, place.arriving})
+        wait_in_plan(stream.device(), flight);
+      place.leaves = place.arrives = false;
+      place.owner = nullptr;
+    }
+}
+
+void ActivationOffload::count(const ActivationTraffic& moved) {
+  traffic_.to_host += moved.to_host;
+  traffic_.to_device += moved.to_device;
+}
+
 void ActivationOffload::claim(Stream& stream, Place& place, const OffloadedBlocks& owner,
                               std::size_t block) {
-  place.left.hold(stream);
+  let_leave(stream, place);
   wait_in_plan(stream.device(), place.leaving);
   place.memory.reset();
   place.start = place.memory.take(DType::u8, {0}, "start");
@@ -75,6 +96,7 @@ OffloadedBlocks::OffloadedBlocks(ActivationOffload& shared, std::size_t moved,
 
 void OffloadedBlocks::begin(bool trains) {
   trains_ = trains;
+  if (!trains) return;  // graphs of training that were recorded still hold
   top_ = 0;
   std::fill(blocks_.begin(), blocks_.end(), Away{});
 }
@@ -108,7 +130,7 @@ TensorView OffloadedBlocks::input(Stream& stream, std::size_t block, DType dtype
   Place& place = shared_.input(block);
   ActivationOffload::claim(stream, place, *this, block);
   const TensorView x_TD = place.memory.take(dtype, shape, "stage.x");
-  blocks_[block].input_bytes = place.memory.mark();
+  if (trains_) blocks_[block].input_bytes = place.memory.mark();
   return x_TD;
 }
 
@@ -137,6 +159,7 @@ void OffloadedBlocks::copy_out(Place& place, std::size_t begin, std::size_t byte
   Stream& out = shared_.out_.stream();
   copy_bytes_later(out, in_place(place, bytes), on_host(begin, bytes));
   place.left.record(out);
+  place.leaves = true;
   place.leaving = fly(shared_.device_, activations_out, bytes);
   shared_.traffic_.to_host += static_cast<std::int64_t>(bytes);
 }
@@ -149,7 +172,7 @@ void OffloadedBlocks::expect(Stream& stream) {
 void OffloadedBlocks::come_back(Stream& stream, std::size_t block) {
   bring(stream, block);
   for (Place* const place : {&shared_.kept(block), &shared_.input(block)}) {
-    place->arrived.hold(stream);
+    if (place->arrives) place->arrived.hold(stream);
     wait_in_plan(shared_.device_, place->arriving);
   }
   if (block > 0) bring(stream, block - 1);
@@ -169,9 +192,10 @@ void OffloadedBlocks::copy_in(Stream& stream, Place& place, std::size_t block,
   Stream& in = shared_.in_.stream();
   shared_.reached_.record(stream);
   shared_.reached_.hold(in);
-  place.left.hold(in);
+  ActivationOffload::let_leave(in, place);
   copy_bytes(in, on_host(begin, bytes), in_place(place, bytes));
   place.arrived.record(in);
+  place.arrives = true;
   place.arriving = fly(shared_.device_, activations_in, bytes);
   place.owner = this;
   place.block = block;

@@ -32,6 +32,9 @@ struct OffloadDemand {
 // Bytes that activations moved since the start.
 struct ActivationTraffic {
   std::int64_t to_host = 0, to_device = 0;
+  ActivationTraffic operator-(const ActivationTraffic& other) const {
+    return {to_host - other.to_host, to_device - other.to_device};
+  }
 };
 
 // What plans that keep time call the copies: a queue for each direction.
@@ -50,6 +53,12 @@ class ActivationOffload {
   OffloadDemand reached() const;
   const ActivationTraffic& traffic() const { return traffic_; }
 
+  // The stream waits for all copies, and what is in the places is forgotten: what comes
+  // next depends on nothing that was before, and may be recorded.
+  void rest(Stream& stream);
+  // A launched graph has moved as much.
+  void count(const ActivationTraffic& moved);
+
  private:
   friend class OffloadedBlocks;
   struct Place {
@@ -58,12 +67,15 @@ class ActivationOffload {
     std::size_t block = 0;                   // and of which block
     TensorView start{};                      // u8 [0]
     Event left, arrived;                     // behind the last copy to or from the host
+    bool leaves = false, arrives = false;    // such a copy was queued since the last rest
     MessageFlight leaving{}, arriving{};     // the same in a plan that keeps time
   };
 
   static Place make_place(Device device, std::size_t bytes, std::string_view label);
   Place& kept(std::size_t block) { return kept_[block % kept_.size()]; }
   Place& input(std::size_t block) { return inputs_[block % inputs_.size()]; }
+  // What the stream has from here on runs behind the place's last copy to the host.
+  static void let_leave(Stream& stream, const Place& place);
   // A place is written anew by work that the stream has from here on.
   static void claim(Stream& stream, Place& place, const OffloadedBlocks& owner,
                     std::size_t block);

@@ -90,14 +90,15 @@ void Executor::execute(const schedule::Schedule& schedule, const Work& work) {
     std::int64_t changes = 0;
     for (const nn::Fp8State* scales : model_.fp8_states()) changes += scales->changes();
     bool others = std::exchange(recording_.scale_changes, changes) != changes;
-    if (everyone != nullptr)
-      others = graphs_->begin_step(
-          others, [&](bool mine) { return is_true_on_any(mine, *everyone); });
+    if (recording_.by_steps)
+      others = graphs_->begin_step(others, [&](bool mine) {
+        return everyone == nullptr ? mine : is_true_on_any(mine, *everyone);
+      });
     else if (others)
       graphs_->forget();
     if (others) warmth_.runs = 0;
   }
-  const int needed = !graphs_ ? 1 : everyone == nullptr ? 2 : 3;
+  const int needed = !graphs_ ? 1 : recording_.by_steps ? 3 : 2;
   const bool warm = work.training ? warmth_.runs >= needed : warmth_.has_evaluated;
   if (warm) return run(schedule, work);
   if (!work.training) warmth_.has_evaluated = true;
@@ -112,8 +113,8 @@ void Executor::execute(const schedule::Schedule& schedule, const Work& work) {
 void Executor::run(const schedule::Schedule& schedule, const Work& work) {
   Stream stream(device_);
   kernels::fill(stream, loss_.view(), 0.0);
-  if (!scale_.view().empty())
-    kernels::fill(stream, scale_.view(), work.scale * work.loss_scale);
+  if (!recording_.numbers.view().empty())
+    kernels::fill(stream, recording_.scale(), work.scale * work.loss_scale);
   begun_.assign(memory_.size(), false);
   times_.begin(stream);
   for (const schedule::Action& action : schedule) {
@@ -132,9 +133,7 @@ void Executor::perform(const schedule::Action& action, const Work& work, Stream&
     case schedule::ActionKind::forward: forward(action, work, stream); break;
     case schedule::ActionKind::backward:
     case schedule::ActionKind::backward_input: backward(action, work, stream); break;
-    case schedule::ActionKind::backward_weight:
-      live(to_size(action.chunk), action.microbatch).deferred.run(stream, store_);
-      break;
+    case schedule::ActionKind::backward_weight: weights(action, work, stream); break;
     case schedule::ActionKind::send: send(action, stream); break;
     case schedule::ActionKind::receive: receive(action, stream); break;
   }
@@ -197,6 +196,8 @@ nn::Pass Executor::pass(const Work& work, Stream& stream, std::int64_t microbatc
   pass.losses.token_scale =
       pass.losses.aux_scale / static_cast<double>(config_.model.sequence);
   if (work.training) pass.dropout = model_.dropout_rows(work.step, microbatch);
+  if (pass.dropout.active && !recording_.numbers.view().empty())
+    pass.dropout.first_sequence_1 = recording_.sequence();
   // Experts of a rank with a stand-in have real rows of others.
   pass.fp8.training = work.training && (counts || config_.parallel.folding.expert > 1);
   pass.fp8.amax_region = &model_.amax_region();
@@ -227,8 +228,8 @@ void Executor::send(const schedule::Action& action, Stream& stream) {
 
 // Recorded kernels read it from memory: it changes from step to step.
 kernels::LossScale Executor::scale_of_loss(const Work& work) const {
-  if (scale_.view().empty()) return work.scale * work.loss_scale;
-  return kernels::LossScale(scale_.view());
+  if (recording_.numbers.view().empty()) return work.scale * work.loss_scale;
+  return kernels::LossScale(recording_.scale());
 }
 
 // Empty where no answers are compared.
@@ -238,33 +239,60 @@ nn::Preferences Executor::preferences(const Work& work, std::int64_t microbatch)
           &pairs_.sums, work.log_probabilities};
 }
 
-// Has the kernels of an action run: recorded, where that is asked for, but for those of
-// the last microbatch if there is something to reduce, because reductions start between
-// them, and for those that count what FP8 loses. Where weights or gradients are sharded
-// each action begins and ends at rest, recorded or not, so that a graph finds what it
-// found when it was recorded, and plan and run move the same bytes.
+// Between two actions of which graphs are made all is at rest, recorded or not: so that a
+// graph finds what it found when it was recorded, and plan and run move the same bytes.
+void Executor::rest(const Work& work, Stream& stream) {
+  if (recording_.rests && work.training) store_.rest();
+  if (recording_.rests_activations) offload_->rest(stream);
+}
+
+// Has the kernels of an action run: recorded, where that is asked for. Launched one by
+// one are those that count what FP8 loses, and the last microbatch, where sums over
+// replicas begin between its kernels that cannot be recorded, or where some ranks have a
+// stand-in for it. Forward and backward of a microbatch are launched alike: a launched
+// forward leaves nothing that a backward without a graph could read.
 void Executor::compute(const schedule::Action& action, const Work& work, Stream& stream,
-                       const TensorView& dy_TD, const ActionGraphs::Work& kernels) {
+                       const ActionGraphs::Work& kernels) {
   const std::size_t c = to_size(action.chunk);
+  const Live& mine = live(c, action.microbatch);
   const bool first = !begun_[c];
   begun_[c] = true;
-  const bool reduces = reduces_ && action.microbatch == last_backward_;
-  const bool reports = work.report != nullptr;
-  if (recording_.rests && work.training) store_.rest();
+  if (!recording_.numbers.view().empty() && work.training && config_.drops())
+    kernels::fill(stream, recording_.sequence(),
+                  static_cast<double>(
+                      model_.dropout_rows(work.step, action.microbatch).first_sequence));
+  const bool backward = action.kind != schedule::ActionKind::forward;
+  const bool completes =
+      work.training && sums_.begin_early && sums_.last[c] == action.microbatch;
+  const bool last = completes && backward && recording_.sums;
+  rest(work, stream);
+  bool ran = false;
   const ActionGraphs::Work and_rest = [&](WeightAccess& weights) {
+    ran = true;
+    const ActivationTraffic before = activation_traffic();
     kernels(weights);
-    if (recording_.rests && work.training) store_.rest();
+    rest(work, stream);
+    if (last && comm::recorded_calls() != nullptr) store_.wait_for_sums();
+    if (recording_.rests_activations)
+      recording_.traffic[{action.kind, action.chunk}] = activation_traffic() - before;
   };
-  if (!graphs_ || !work.training || reduces || reports) return and_rest(store_);
+  const bool singly = (completes && !recording_.sums) || work.report != nullptr;
+  if (!graphs_ || !work.training || singly) return and_rest(store_);
   store_.wait_for_weights();  // a launched graph waits for none
+  if (last) store_.wait_for_sums();
+  ActionGraphs::Launched launched;
+  if (last) launched = [&](std::span<Param* const> ready) { store_.launched(ready); };
   graphs_->run(stream,
                {.kind = action.kind,
                 .chunk = action.chunk,
                 .slot = memory_[c].slots[to_size(action.microbatch)],
-                .input = live(c, action.microbatch).input.raw(),
-                .gradient = dy_TD.raw(),
-                .first = first && config_.precision.recipe.fp8()},
-               store_, and_rest);
+                .input = mine.input.raw(),
+                .gradient = backward ? mine.gradient.raw() : nullptr,
+                .first = first && config_.precision.recipe.fp8(),
+                .last = last},
+               store_, and_rest, launched);
+  if (!ran && offload_)
+    offload_->count(recording_.traffic.at({action.kind, action.chunk}));
 }
 
 void Executor::forward(const schedule::Action& action, const Work& work, Stream& stream) {
@@ -286,9 +314,9 @@ void Executor::forward(const schedule::Action& action, const Work& work, Stream&
   if (work.documents != nullptr)
     mine.documents = fetch_documents(stream, (*work.documents)[m], c, slot);
   wait_for_peer(stream, mine.received);
-  if (mine.blocks) mine.blocks->begin(work.training);
-  compute(action, work, stream, {}, [&](WeightAccess& weights) {
+  compute(action, work, stream, [&](WeightAccess& weights) {
     // 2. the stage
+    if (mine.blocks) mine.blocks->begin(work.training);
     nn::WeightGradients gradients(weights);
     nn::Pass p = pass(work, stream, action.microbatch, mine, gradients);
     mine.output = chunk.stage->forward(p, mine.input, mine.views);
@@ -311,7 +339,7 @@ void Executor::backward(const schedule::Action& action, const Work& work,
   const std::size_t c = to_size(action.chunk);
   RankModel::Chunk& chunk = model_.chunks()[c];
   Live& mine = live(c, action.microbatch);
-  if (mine.blocks) mine.blocks->expect(stream);
+  if (mine.blocks && !recording_.rests_activations) mine.blocks->expect(stream);
   TensorView dy_TD;
   if (chunk.after_here) {
     dy_TD = mine.output;
@@ -321,11 +349,21 @@ void Executor::backward(const schedule::Action& action, const Work& work,
     dy_TD = in.memory.view();
   }
   const bool split = action.kind == schedule::ActionKind::backward_input;
-  compute(action, work, stream, dy_TD, [&](WeightAccess& weights) {
+  mine.gradient = dy_TD;
+  compute(action, work, stream, [&](WeightAccess& weights) {
+    if (mine.blocks && recording_.rests_activations) mine.blocks->expect(stream);
     nn::WeightGradients gradients(weights, split ? &mine.deferred : nullptr);
     nn::Pass p = pass(work, stream, action.microbatch, mine, gradients);
     chunk.stage->backward(p, dy_TD, chunk.first ? TensorView() : mine.input, mine.views);
   });
+}
+
+// What backward put off. A recorded backward has put it off once, when it was recorded:
+// so was this, then.
+void Executor::weights(const schedule::Action& action, const Work& work, Stream& stream) {
+  Live& mine = live(to_size(action.chunk), action.microbatch);
+  compute(action, work, stream,
+          [&](WeightAccess& weights) { mine.deferred.run(stream, weights); });
 }
 
 }  // namespace trireme::engine

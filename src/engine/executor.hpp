@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/action_graphs.hpp"
@@ -97,7 +99,7 @@ class Executor {
     model::Stage::Saved views;
     std::unique_ptr<OffloadedBlocks> blocks;  // those of which activations are offloaded
     nn::DeferredGradients deferred;
-    TensorView input, output;
+    TensorView input, output, gradient;  // the last: of the output
     nn::Documents documents;
     comm::Handle received, sent_output, sent_gradient;
   };
@@ -143,8 +145,24 @@ class Executor {
   // What graphs ask of a run.
   struct Recording {
     comm::Group* everyone = nullptr;  // where ranks have to record alike
+    bool by_steps = false;            // the actions of a step are alike: recorded, or not
     std::int64_t scale_changes = 0;   // nn::Fp8State::changes() of all, as recorded
     bool rests = false;               // the store, between actions
+    bool rests_activations = false;   // the same of those that are offloaded
+    bool sums = false;                // over replicas are part of graphs
+    // f64 [2], which recorded kernels read: the scale of the loss in the run in progress,
+    // and the first sequence of the microbatch.
+    Buffer numbers;
+    // Of a forward and a backward of each chunk.
+    std::map<std::pair<schedule::ActionKind, int>, ActivationTraffic> traffic;
+
+    TensorView scale() const { return numbers.view().rows(0, 1); }
+    TensorView sequence() const { return numbers.view().rows(1, 1); }
+  };
+  // The sums over replicas of a step.
+  struct Sums {
+    bool begin_early = false;        // as gradients are complete
+    std::vector<std::int64_t> last;  // microbatch that completes those of each chunk
   };
 
   static std::size_t to_size(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -152,7 +170,7 @@ class Executor {
   void follow(std::int64_t microbatches);
   void allocate_chunk(int c, Device device, std::int64_t slots, std::int64_t gradients);
   std::unique_ptr<OffloadedBlocks> offloaded_blocks(int c);
-  void prepare_graphs(bool for_gpu);
+  void prepare_graphs(comm::Mesh& mesh);
 
   void execute(const schedule::Schedule& schedule, const Work& work);
   void run(const schedule::Schedule& schedule, const Work& work);
@@ -161,8 +179,10 @@ class Executor {
   void backward(const schedule::Action& action, const Work& work, Stream& stream);
   void send(const schedule::Action& action, Stream& stream);
   void receive(const schedule::Action& action, Stream& stream);
+  void weights(const schedule::Action& action, const Work& work, Stream& stream);
   void compute(const schedule::Action& action, const Work& work, Stream& stream,
-               const TensorView& dy_TD, const ActionGraphs::Work& kernels);
+               const ActionGraphs::Work& kernels);
+  void rest(const Work& work, Stream& stream);
   nn::Pass pass(const Work& work, Stream& stream, std::int64_t microbatch, Live& live,
                 nn::WeightGradients& gradients);
 
@@ -190,14 +210,12 @@ class Executor {
   TokenBuffers tokens_;     // on a GPU, of each slot of activations
   TokenBuffers documents_;  // the same of documents, two for each slot of each chunk
   std::int64_t document_slots_ = 0;  // of each chunk
-  Buffer scale_;  // f64 [1], with graphs: of the loss in the run in progress
-  Buffer loss_;   // f64 [1]
+  Buffer loss_;                      // f64 [1]
   ActionTimes times_;
   std::optional<ActionGraphs> graphs_;
   Warmth warmth_;
-  std::vector<bool> begun_;         // chunks of which a microbatch has run in this run
-  bool reduces_ = false;            // over replicas, as gradients are complete
-  std::int64_t last_backward_ = 0;  // microbatch whose gradients complete the sums
+  std::vector<bool> begun_;  // chunks of which a microbatch has run in this run
+  Sums sums_;
 };
 
 }  // namespace trireme::engine

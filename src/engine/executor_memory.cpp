@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "config/recorded_sums.hpp"
 #include "engine/executor.hpp"
 #include "engine/planned_device.hpp"
 #include "kernels/runtime/working_memory.hpp"
@@ -58,8 +59,7 @@ Executor::Executor(const config::RunConfig& config, comm::Mesh& mesh, RankModel&
       model_(model),
       store_(store),
       demand_(std::move(demand)),
-      times_(device),
-      reduces_(mesh.replicas().size() > 1) {
+      times_(device) {
   const schedule::PipelineShape& shape = model.shape();
   const Slots slots = most_slots(config, shape, pipeline_.rank());
   schedule::PipelineShape one = shape;
@@ -77,16 +77,7 @@ Executor::Executor(const config::RunConfig& config, comm::Mesh& mesh, RankModel&
   for (int c = 0; c < shape.chunks; ++c)
     allocate_chunk(c, device, slots.live[to_size(c)], slots.gradients[to_size(c)]);
   follow(shape.microbatches);
-  if (config.run.cuda_graphs) prepare_graphs(for_gpu(mesh, device));
-  const comm::MeshShape& ranks = config.parallel.mesh;
-  if (recording_.rests) reduces_ = mesh.copies().size() > 1 || config.has_stand_ins();
-  const bool in_graphs = ranks.tensor * ranks.context > 1 ||
-                         (recording_.rests && config.parallel.folding.shard > 1);
-  // Which scales stand changes on each stage for itself.
-  const bool by_history =
-      config.precision.recipe[TensorClass::forward_operand].scaling == Scaling::delayed;
-  if (graphs_ && (in_graphs || (by_history && mesh.everyone().size() > 1)))
-    recording_.everyone = &mesh.everyone();
+  if (config.run.cuda_graphs) prepare_graphs(mesh);
   scratch_.emplace(device, demand_.scratch, MemoryClass::workspace, "scratch");
   recomputed_.emplace(device, demand_.recomputed, MemoryClass::activations,
                       "recomputed activations");
@@ -124,6 +115,7 @@ void Executor::allocate_chunk(int c, Device device, std::int64_t slots,
                            {},
                            {},
                            {},
+                           {},
                            {}});
     Live& made = memory.live.back();
     made.views.kept = made.blocks.get();
@@ -147,15 +139,34 @@ std::unique_ptr<OffloadedBlocks> Executor::offloaded_blocks(int c) {
                                            away.empty() ? 0 : away[to_size(c)]);
 }
 
-void Executor::prepare_graphs(bool for_gpu) {
-  require(for_gpu, Status::resources,
+void Executor::prepare_graphs(comm::Mesh& mesh) {
+  require(for_gpu(mesh, device_), Status::resources,
           "run.cuda_graphs = true, but this program has no GPU to compute or plan for: "
           "use one that was built with CUDA, or write run.cuda_graphs = false");
-  scale_ = Buffer(device_, DType::f64, {1}, MemoryClass::workspace, "scale of the loss");
-  for (const schedule::Action& action : schedule_)
-    if (action.kind == schedule::ActionKind::backward) last_backward_ = action.microbatch;
+  recording_.numbers = Buffer(device_, DType::f64, {2}, MemoryClass::workspace,
+                              "numbers that recorded kernels read");
   recording_.rests = config_.parallel.sharding >= optim::Sharding::gradients;
-  if (device_.is_cuda()) graphs_.emplace(device_);
+  recording_.rests_activations = offload_.has_value();
+  const bool sums = (recording_.rests ? mesh.copies() : mesh.replicas()).size() > 1;
+  sums_.begin_early = sums || config_.has_stand_ins();
+  sums_.last.assign(memory_.size(), -1);
+  for (const schedule::Action& action : schedule_)
+    if (action.kind == schedule::ActionKind::backward ||
+        action.kind == schedule::ActionKind::backward_weight)
+      sums_.last[to_size(action.chunk)] = action.microbatch;
+  if (!device_.is_cuda()) return;
+  graphs_.emplace(device_);
+  recording_.sums = sums && config::records_sums(config_);
+  const comm::MeshShape& ranks = config_.parallel.mesh;
+  const bool in_graphs = ranks.tensor * ranks.context > 1 || recording_.sums ||
+                         (recording_.rests && config_.parallel.folding.shard > 1);
+  // Which scales stand changes on each stage for itself.
+  const bool by_history =
+      config_.precision.recipe[TensorClass::forward_operand].scaling == Scaling::delayed;
+  if (in_graphs || (by_history && mesh.everyone().size() > 1))
+    recording_.everyone = &mesh.everyone();
+  recording_.by_steps =
+      recording_.everyone != nullptr || defers_weights(config_.parallel.schedule);
 }
 
 ActivationDemand::Evaluation Executor::reached() const {
@@ -215,7 +226,7 @@ std::size_t Executor::received_gradient_bytes() const {
 
 std::size_t Executor::workspace_bytes() const {
   return demand_.scratch + loss_.bytes() + tokens_.device_bytes() +
-         documents_.device_bytes() + scale_.bytes();
+         documents_.device_bytes() + recording_.numbers.bytes();
 }
 
 }  // namespace trireme::engine

@@ -199,7 +199,8 @@ void Adapter::drop(Pass& pass, const TensorView& x_TI, const TensorView& y_TI) c
                     .here = pass.microbatch.sequence,
                     .sequence = rows.sequence,
                     .first_column = first_column_,
-                    .columns = columns_},
+                    .columns = columns_,
+                    .first_sequence_1 = rows.first_sequence_1},
                    dropout_, rows.positions_T, x_TI, y_TI);
 }
 

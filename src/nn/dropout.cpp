@@ -17,7 +17,8 @@ void dropout(Pass& pass, const parallel::TensorRegion& region,
                     .first_sequence = rows.first_sequence,
                     .first_token = mine.begin,
                     .here = pass.microbatch.sequence,
-                    .sequence = rows.sequence},
+                    .sequence = rows.sequence,
+                    .first_sequence_1 = rows.first_sequence_1},
                    config.rate, rows.positions_T.rows(mine.begin, mine.count()), x_TD,
                    y_TD);
 }
@@ -32,7 +33,8 @@ kernels::AttentionDropout attention_dropout(const Pass& pass, const DropoutConfi
           .first_sequence = rows.first_sequence,
           .heads = all,
           .first_head = heads.begin,
-          .sequence = rows.sequence};
+          .sequence = rows.sequence,
+          .first_sequence_1 = rows.first_sequence_1};
 }
 
 TensorView dropout_backward(Pass& pass, const parallel::TensorRegion& region,

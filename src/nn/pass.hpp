@@ -163,6 +163,7 @@ struct DropoutRows {
   std::int64_t first_sequence = 0;  // of the microbatch, counted through all steps
   std::int64_t sequence = 0;        // positions of a whole sequence
   TensorView positions_T{};         // i32: of each token in its whole sequence
+  TensorView first_sequence_1{};    // as of kernels::DropoutKey
 };
 
 // What FP8 operands share on this rank.

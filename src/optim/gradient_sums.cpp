@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/device_memory.hpp"
+#include "comm/recording.hpp"
 #include "kernels/elementwise.hpp"
 
 namespace trireme::optim {
@@ -149,15 +150,21 @@ void GradientSums::begin(std::int64_t microbatches) {
   }
 }
 
-void GradientSums::ready(Param& param) {
+bool GradientSums::count(Param& param) {
   ParamState& state = state_of(param);
   require(state.missing > 0, "'{}' has more gradient contributions than expected",
           param.name);
   require(!param.stale_gradient, "'{}' has the gradient of another step", param.name);
-  context_.mesh.everyone().progress();
-  if (--state.missing > 0) return;
+  if (--state.missing > 0) return false;
+  --flats_[state.flat].pending;
+  return true;
+}
+
+void GradientSums::ready(Param& param) {
+  if (comm::recorded_calls() == nullptr) context_.mesh.everyone().progress();
+  if (!count(param)) return;
+  const ParamState& state = state_of(param);
   FlatState& of_flat = flats_[state.flat];
-  --of_flat.pending;
   const StoreConfig& config = context_.config;
   if (converts(config)) return;  // at the end of the step
   if (config.sharding == Sharding::none) {
@@ -308,6 +315,26 @@ void GradientSums::FlatState::sum_over_replicas(Stream& stream, const FlatParame
   if (over_replicas) return;
   over_replicas = true;
   handle = flat.sum_group->all_reduce(stream, shard);
+}
+
+void GradientSums::wait_for_sums() {
+  for (FlatState& state : flats_) state.handle.wait();
+  for (ReduceBucket& bucket : reduce_buckets_) bucket.handle.wait();
+}
+
+void GradientSums::launched(std::span<Param* const> params) {
+  const StoreConfig& config = context_.config;
+  for (Param* const param : params) {
+    if (!count(*param) || converts(config)) continue;
+    const ParamState& state = state_of(*param);
+    if (config.sharding == Sharding::none) --reduce_buckets_[state.bucket].pending;
+  }
+  if (!config.shards_gradients() || converts(config)) return;
+  // Copies are summed when all of a bucket has been added up: see settle().
+  const auto is_missing = [&](std::size_t f) { return flats_[f].pending > 0; };
+  for (const Bucket& bucket : context_.layout.buckets)
+    if (std::ranges::none_of(bucket.flats, is_missing))
+      for (const std::size_t f : bucket.flats) flats_[f].over_replicas = true;
 }
 
 void GradientSums::finish() {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -36,6 +37,11 @@ class GradientSums : private PartialSums::Codec {
   // What was closed has been added up, and nothing of it is in flight but sums over
   // replicas.
   void settle();
+  // The stream waits for the sums over replicas that have begun.
+  void wait_for_sums();
+  // A graph was launched that makes these contributions, then settles, and waits for the
+  // sums over replicas: in place of ready() of each, and of what began with that.
+  void launched(std::span<Param* const> params);
   // Waits for the reductions; then sums what is still partial over the tensor axis, and
   // the two copies of a table that the ends of the pipeline share.
   void finish();
@@ -92,6 +98,8 @@ class GradientSums : private PartialSums::Codec {
   void clear();
   void bind_whole();
   void cut_buckets();
+  // Notes a contribution; returns whether it was the last of this step.
+  bool count(Param& param);
   ParamState& state_of(const Param& param);
   TensorView unsharded(const FlatParameter& flat) const {
     return unsharded_in(sums_, flat);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/weight_access.hpp"
@@ -55,6 +56,11 @@ class ParameterStore final : public WeightAccess {
     weights_.drop();
     if (gradients_) gradients_->settle();
   }
+
+  // See GradientSums: what a graph that holds sums over replicas waits for, and that it
+  // was launched.
+  void wait_for_sums() { gradients_->wait_for_sums(); }
+  void launched(std::span<Param* const> params) { gradients_->launched(params); }
 
   // One step's gradients: begin_step, then the contributions of every microbatch, then
   // finish_gradients. See GradientSums.

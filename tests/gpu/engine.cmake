@@ -10,8 +10,7 @@ if(TRIREME_CUDA)
                         trireme_convert)
   trireme_gpu_test(gpu_memory_test RANKS 2)
   add_executable(gpu_graphs_test graphs_test.cpp)
-  target_link_libraries(gpu_graphs_test PRIVATE trireme_mesh_run trireme_train
-                        trireme_test_options)
+  target_link_libraries(gpu_graphs_test PRIVATE trireme_mesh_run trireme_test_options)
   trireme_gpu_test(gpu_graphs_test RANKS 1 2)
   add_executable(gpu_environment_test environment_test.cpp)
   target_link_libraries(gpu_environment_test PRIVATE trireme_test_main trireme_base

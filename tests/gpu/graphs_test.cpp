@@ -121,7 +121,7 @@ void expect_same(const Trained& a, const Trained& b) {
 }
 
 // Launches of the forwards and backwards of so many steps: all but the first of each, and
-// with replicas but the last of each step.
+// with replicas, whose sums MPI makes, but the last of each step.
 std::int64_t launches(int steps) {
   const std::int64_t of_step = microbatches - (world().size() > 1 ? 1 : 0);
   return 2 * (of_step * steps - 1);
@@ -166,8 +166,9 @@ TEST(GpuGraphsFp16, FollowTheLossScale) {
   EXPECT_NEAR(graphs.norms[2] / constant.norms[2], 2.0, 1e-3);
 }
 
-// A slot for each microbatch, activations that are made again, sharded optimizer state,
-// a table that is used twice: each in as many graphs as it has slots.
+// A slot for each microbatch, activations that are made again or wait on the host,
+// sharded optimizer state, a table that is used twice: each in as many graphs as
+// it has slots.
 TEST(GpuGraphsOf, OtherWaysToTrain) {
   struct Way {
     const char* model;
@@ -177,6 +178,11 @@ TEST(GpuGraphsOf, OtherWaysToTrain) {
   const std::int64_t slots = microbatches - (world().size() > 1 ? 1 : 0);
   const std::vector<Way> ways = {
       {"llama", {"parallel.schedule=gpipe"}, 2 * slots},
+      {"llama", {"parallel.offload_activations=true", "model.layers=5"}, 2},
+      {"llama",
+       {"parallel.offload_activations=true", "parallel.schedule=gpipe",
+        "recompute.policy=full", "model.layers=4"},
+       2 * slots},
       {"llama-tied", {"recompute.policy=full", "parallel.sharding_strategy=ZERO1"}, 2},
       {"gpt2-tied", {"recompute.policy=selective", "recompute.pieces=[\"norm\"]"}, 2}};
   for (const Way& way : ways) {
@@ -184,6 +190,26 @@ TEST(GpuGraphsOf, OtherWaysToTrain) {
     const Trained graphs = train_with(config_of(way.model, "fp32", true, way.words));
     expect_same(graphs, train_with(config_of(way.model, "fp32", false, way.words)));
     EXPECT_EQ(graphs.recorded, way.recorded);
+    EXPECT_GT(graphs.launched, 0);
+  }
+}
+
+// Masks are drawn anew in each microbatch of each step, by numbers that lie in memory:
+// of attention, of what joins the residual stream, of the input of adapters.
+TEST(GpuGraphsOf, Dropout) {
+  struct Way {
+    const char* model;
+    Words words;
+  };
+  const Words adapter = {"adapter.rank=2", "adapter.dropout=0.4"};
+  for (const Way& way : {Way{"dropout", {}}, Way{"dropout", {"recompute.policy=full"}},
+                         Way{"llama", adapter}}) {
+    SCOPED_TRACE(way.model + testing::PrintToString(way.words));
+    const Steps steps{.loss_scales = {1.0, 1.0, 1.0}};
+    const Trained graphs =
+        train_with(config_of(way.model, "fp32", true, way.words), steps);
+    expect_same(graphs,
+                train_with(config_of(way.model, "fp32", false, way.words), steps));
     EXPECT_GT(graphs.launched, 0);
   }
 }
@@ -230,11 +256,14 @@ TEST(GpuGraphsOf, Pipelines) {
     const char* model;
     Words words;
   };
-  for (const Way& way : {Way{"llama-tied", {"parallel.schedule=1f1b"}},
-                         Way{"llama", {"parallel.schedule=gpipe"}},
-                         Way{"llama-tied",
-                             {"parallel.schedule=interleaved",
-                              "parallel.virtual_stages=2", "recompute.policy=full"}}}) {
+  for (const Way& way :
+       {Way{"llama-tied", {"parallel.schedule=1f1b"}},
+        Way{"llama", {"parallel.schedule=gpipe"}},
+        Way{"dropout", {"parallel.schedule=1f1b"}},
+        Way{"llama", {"parallel.schedule=1f1b", "parallel.offload_activations=true"}},
+        Way{"llama-tied",
+            {"parallel.schedule=interleaved", "parallel.virtual_stages=2",
+             "recompute.policy=full"}}}) {
     SCOPED_TRACE(way.words.front());
     const Words words = stages + way.words;
     const Trained graphs = train_with(config_of(way.model, "fp32", true, words), steps);
@@ -267,6 +296,23 @@ TEST(GpuGraphsOf, AreRecordedAnewWhereMemoryMoved) {
     const Trained graphs = train_with(config_of("llama", "fp32", true), steps);
     expect_same(graphs, train_with(config_of("llama", "fp32", false), steps));
     EXPECT_EQ(graphs.recorded, moves ? 4 : 2);
+  }
+}
+
+// An evaluation between steps runs forward in the memory of the first microbatch, whose
+// graphs then find what they found before.
+TEST(GpuGraphsOf, OutlastAnEvaluation) {
+  const Steps steps{.loss_scales = {1.0, 1.0, 1.0, 1.0},
+                    .between = [](engine::Engine& engine) {
+                      const Ids ids(config_of("llama", "fp32", false), 9, 3);
+                      engine.evaluate(ids.inputs[0], ids.targets[0]);
+                    }};
+  for (const Words& words :
+       {Words{"parallel.offload_activations=true", "model.layers=4"}}) {
+    SCOPED_TRACE(testing::PrintToString(words));
+    const Trained graphs = train_with(config_of("llama", "fp32", true, words), steps);
+    expect_same(graphs, train_with(config_of("llama", "fp32", false, words), steps));
+    EXPECT_GT(graphs.launched, 0);
   }
 }
 

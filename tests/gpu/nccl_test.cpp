@@ -1,7 +1,10 @@
 // NCCL on the emulated device: what a mesh makes of it, and that results are MPI's.
 // SPDX-License-Identifier: Apache-2.0
 // Each rank has a GPU of its own number (TRIREME_EMULATION_DEVICES).
+#include <nccl.h>
+
 #include <cstdlib>
+#include <cstring>
 #include <cuda_emulation/control.hpp>
 #include <thread>
 
@@ -132,6 +135,45 @@ TEST(Nccl, CommunicatorsShareResourcesWhereTheDeckSaysSo) {
   world().set_nccl_sharing(false);
 }
 
+// One flag of abort for all that share resources: what the child runs, which waits for a
+// peer that never comes, ends with the abort of its parent, and its calls are refused.
+// Without sharing the child goes on.
+TEST(Nccl, AbortOfOneEndsItsFamily) {
+  if (world().size() != 2) return;
+  Stream stream(Device::cuda(world().rank()));
+  const Buffer x(stream.device(), DType::f32, {8}, MemoryClass::workspace, "x");
+  const auto queue = static_cast<cudaStream_t>(stream.native());
+  for (const bool share : {true, false}) {
+    ncclUniqueId id{};
+    if (world().rank() == 0) {
+      ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    }
+    const std::string sent = world().broadcast(std::string(id.internal, sizeof id));
+    std::memcpy(id.internal, sent.data(), sizeof id);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.splitShare = share ? 1 : 0;
+    ncclComm_t parent = nullptr, child = nullptr;
+    ASSERT_EQ(ncclCommInitRankConfig(&parent, 2, id, world().rank(), &config),
+              ncclSuccess);
+    ASSERT_EQ(ncclCommSplit(parent, 0, world().rank(), &child, nullptr), ncclSuccess);
+    const auto sum = [&] {
+      auto* const at = x.view().data<float>();
+      return ncclAllReduce(at, at, 8, ncclFloat32, ncclSum, child, queue);
+    };
+    ASSERT_EQ(sum(), ncclSuccess);  // of both ranks
+    stream.synchronize();
+    if (share && world().rank() == 0) {
+      ASSERT_EQ(sum(), ncclSuccess);
+    }
+    ASSERT_EQ(ncclCommAbort(parent), ncclSuccess);
+    stream.synchronize();
+    EXPECT_EQ(sum(), share ? ncclInvalidUsage : ncclSuccess);
+    if (!share) stream.synchronize();
+    EXPECT_EQ(ncclCommAbort(child), ncclSuccess);
+    world().barrier();
+  }
+}
+
 // Neighbours make connections to neighbours only: each direction of each link one.
 TEST(Nccl, ARingConnectsNeighbours) {
   if (world().size() != 4) return;
@@ -206,7 +248,7 @@ GraphRun train_counted(const config::RunConfig& config, int steps, bool singly =
   comm::async_errors().look();
   for (const comm::Group* group :
        {&mesh.group(comm::Axis::tensor), &mesh.group(comm::Axis::context), &mesh.shards(),
-        &mesh.copies()})
+        &mesh.copies(), &mesh.replicas()})
     for (const comm::Traffic& traffic : group->traffic()) {
       run.calls.push_back(traffic.calls);
       run.bytes.push_back(traffic.bytes);
@@ -246,19 +288,18 @@ TEST(Nccl, TensorAndContextRanksTrainWithGraphs) {
     EXPECT_EQ(recorded.calls, plain.calls);
     EXPECT_EQ(recorded.bytes, plain.bytes);
     EXPECT_EQ(recorded.flying, 0);
-    // All but the first step, in which memory takes its size, and with replicas but the
-    // last microbatch of each.
-    const int of_step = graphs.parallel.mesh.context > 1 ? 3 : 4;
-    EXPECT_EQ(recorded.launches, 2 * 2 * of_step);
+    // All but the first step, in which memory takes its size.
+    EXPECT_EQ(recorded.launches, 2 * 2 * 4);
     EXPECT_EQ(plain.launches, 0);
   }
 }
 
 // What the ranks gather and reduce of sharded weights and gradients is in the graphs,
-// with the buffers that take turns. Bits are those of no graphs and of MPI; calls are
-// those of the same deck whose kernels are launched one by one. Sums over copies, where
-// there are some, start between the kernels of a step's last microbatch, which is not
-// replayed.
+// with the buffers that take turns, and so are sums over copies, and over replicas of
+// what is not sharded, also where a step has one microbatch. Bits are those of no graphs
+// and of MPI; calls are those of the same deck whose kernels are launched one by one. In
+// a pipeline sums over replicas begin between the kernels of the last microbatch, which
+// is not replayed.
 TEST(Nccl, ShardedRanksTrainWithGraphs) {
   struct Way {
     const char* model;
@@ -267,6 +308,10 @@ TEST(Nccl, ShardedRanksTrainWithGraphs) {
     std::int64_t launches;  // of a step
   };
   std::vector<Way> ways = {
+      {"llama-tied", "bf16", {"parallel.sharding_strategy=NO_SHARD"}, 8},
+      {"llama", "fp32", {"parallel.sharding_strategy=NO_SHARD", "batch.global=2"}, 2},
+      {"gpt2-tied", "fp32", {"parallel.sharding_strategy=ZERO1", "batch.global=2"}, 2},
+      {"dropout", "fp32", {}, 8},
       {"llama", "fp32", {"parallel.sharding_strategy=SHARD_GRAD_OP"}, 8},
       {"llama", "fp32", {"parallel.sharding_strategy=FULL_SHARD"}, 8},
       {"gpt2-tied",
@@ -283,7 +328,13 @@ TEST(Nccl, ShardedRanksTrainWithGraphs) {
     ways = {{"llama",
              "fp32",
              {"parallel.sharding_strategy=HYBRID_SHARD", "parallel.shard_group=2"},
+             4},
+            {"llama-tied",
+             "fp32",
+             {"parallel.sharding_strategy=HYBRID_SHARD", "parallel.shard_group=2",
+              "batch.global=4"},
              2},
+            {"llama", "fp32", {"parallel.pipeline=2", "parallel.schedule=1f1b"}, 6},
             {"gpt2-tied",
              "fp32",
              {"parallel.sharding_strategy=FULL_SHARD", "parallel.tensor=2",

@@ -181,6 +181,10 @@ rule graphs_pipeline 65 2 'parallel.schedule = "zb_h1"|write parallel.schedule =
   "${graphs[@]}" parallel.pipeline=2 parallel.schedule=zb_h1
 rule graphs_schedule 65 1 'parallel.schedule = "zb_h1"|write parallel.schedule = "1f1b"' \
   "${graphs[@]}" parallel.schedule=zb_h1
+rule graphs_one 65 2 'one microbatch a step|write comm.backend = "nccl"' \
+  "${graphs[@]}" batch.micro=2 batch.global=4
+rule graphs_one_pipeline 65 4 'one microbatch a step|without a pipeline' \
+  "${graphs[@]}" parallel.pipeline=2 comm.backend=nccl batch.micro=2 batch.global=4
 rule graphs_experts 65 1 'model.architecture = "mixtral"|write run.cuda_graphs = false' \
   "${graphs[@]}" model.architecture=mixtral model.moe.experts=4
 rule graphs_sharding 65 2 'parallel.sharding_strategy = "FULL_SHARD"|comm.backend = "nccl"' \

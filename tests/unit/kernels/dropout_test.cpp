@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/philox.hpp"
+#include "kernels/elementwise.hpp"
 #include "unit/kernels/elementwise_tensors.hpp"
 
 namespace trireme::test {
@@ -68,6 +69,27 @@ TEST_P(DropoutTest, IsAFunctionOfSequencePositionAndColumn) {
         kernels::dropout(stream_, key, rate, positions.view(), x, x);  // in place
         EXPECT_EQ(x.values(), y.values());
       }
+}
+
+// The number of the first sequence may lie in memory, and is read each time.
+TEST(Dropout, ReadsTheFirstSequenceFromMemory) {
+  Stream stream(test_device());
+  constexpr std::int64_t T = 6, D = 33;
+  const Buffer positions = integers({0, 1, 2, 0, 1, 2});
+  const Buffer number(test_device(), DType::f64, {1}, MemoryClass::data, "test");
+  const Tensor x = Tensor::normal(DType::f32, {T, D}, 1);
+  const auto dropped = [&](std::int64_t first, const TensorView& first_1) {
+    const Tensor y(DType::f32, {T, D});
+    DropoutKey key{3, 99, first, 0, 3, 3};
+    key.first_sequence_1 = first_1;
+    kernels::dropout(stream, key, 0.4, positions.view(), x, y);
+    return y.values();
+  };
+  for (const std::int64_t first : {std::int64_t{7}, std::int64_t{1} << 40}) {
+    kernels::fill(stream, number.view(), static_cast<double>(first));
+    EXPECT_EQ(dropped(1, number.view()), dropped(first, {}));
+    EXPECT_NE(dropped(1, number.view()), dropped(1, {}));
+  }
 }
 
 // Of n numbers about rate n are dropped: within five standard deviations.

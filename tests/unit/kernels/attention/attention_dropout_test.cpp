@@ -5,6 +5,7 @@
 
 #include "attention_case.hpp"
 #include "attention_part_case.hpp"
+#include "kernels/elementwise.hpp"
 
 namespace trireme::test {
 namespace {
@@ -113,6 +114,27 @@ TYPED_TEST(AttentionDropouts, AgreeWithTheReference) {
 }
 
 // Parts that are merged drop what the whole does.
+// The number of the first sequence may lie in memory.
+TYPED_TEST(AttentionDropouts, ReadTheFirstSequenceFromMemory) {
+  using T = TypeParam;
+  AttentionShape shape = attention_shape(2, 19, 8, 1, {0, 0});
+  shape.dropout = dropout_of(shape, 0.3);
+  Stream stream(test_device());
+  const Buffer number(test_device(), DType::f64, {1}, MemoryClass::data, "test");
+  kernels::fill(stream, number.view(), static_cast<double>(shape.dropout.first_sequence));
+  AttentionShape other = shape;
+  other.dropout.first_sequence = 5;
+  other.dropout.first_sequence_1 = number.view();
+  AttentionCase<T> x(shape), y(other);
+  for (AttentionCase<T>* const one : {&x, &y}) {
+    one->forward();
+    one->backward();
+  }
+  EXPECT_EQ(doubles<T>(x.o()), doubles<T>(y.o()));
+  EXPECT_EQ(doubles<T>(x.dq()), doubles<T>(y.dq()));
+  EXPECT_EQ(doubles<T>(x.dk()), doubles<T>(y.dk()));
+}
+
 TYPED_TEST(AttentionDropouts, InPartsMakeTheWhole) {
   using T = TypeParam;
   using A = Accumulator<T>;
