@@ -98,7 +98,7 @@ std::string bytes_text(std::int64_t bytes) {
 class Planner {
  public:
   Planner(comm::World& world, const PlacementRequest& request, const OpenedModel& opened,
-          comm::Mesh& mesh, Device device, const ModelUse& use)
+          comm::Mesh& mesh, Device device, const ModelUse& use, infer::Held held)
       : world_(world),
         request_(request),
         config_(opened.config),
@@ -106,6 +106,7 @@ class Planner {
         mesh_(mesh),
         device_(device),
         use_(use),
+        held_(held),
         region_(mesh.group(comm::Axis::tensor), false),
         stages_(static_cast<std::size_t>(mesh.group(comm::Axis::pipeline).size())),
         stage_(static_cast<std::size_t>(mesh.group(comm::Axis::pipeline).rank())) {}
@@ -115,11 +116,13 @@ class Planner {
     std::vector<infer::Piece> pieces;
     world_.agree([&] {
       check_limits();
-      pieces = infer::pieces_of(model, config_.precision.compute, region_);
+      pieces = infer::pieces_of(model, config_.precision.compute, region_,
+                                held_ == infer::Held::codes ? &source_ : nullptr);
     });
     for (infer::Piece& piece : pieces) {
       piece.bytes = agreed(piece.bytes);
       piece.place_bytes = agreed(piece.place_bytes);
+      piece.code_bytes = agreed(piece.code_bytes);
     }
     find_limits();
     Placement placement;
@@ -143,7 +146,7 @@ class Planner {
     double disk = 0, copy = 0;
     world_.agree([&] {
       disk = infer::disk_rate(placement, stage_, config_.model, config_.precision.compute,
-                              region_, source_);
+                              region_, source_, held_ == infer::Held::codes);
       if (placement.stages[stage_].streams()) copy = infer::copy_rate(device_);
     });
     return rows(placement) + totals(placement) + bound(placement, disk, copy);
@@ -187,8 +190,9 @@ class Planner {
     world_.agree([&] {
       const infer::LoadedModel meta(config_.model, config_.precision.compute,
                                     mesh_.group(comm::Axis::tensor), use_.positions,
-                                    source_, Device::meta(), {stage, stages});
-      bytes = use_.working_bytes(meta);
+                                    source_, Device::meta(), {stage, stages}, held_);
+      bytes = use_.working_bytes(meta) +
+              static_cast<std::int64_t>(meta.codes().working_bytes());
     });
     return agreed(bytes);
   }
@@ -243,10 +247,13 @@ class Planner {
 
   // Neighbours with one place share a row.
   std::string rows(const Placement& placement) const {
-    std::int64_t all = 0;
+    std::int64_t all = 0, codes = 0;
     std::vector<TextRow> rows = {{"part", "place", "bytes"}};
     if (stages_ > 1) rows.front().insert(rows.front().begin() + 1, "stage");
-    for (const auto& piece : placement.pieces) all += piece.bytes;
+    for (const auto& piece : placement.pieces) {
+      all += piece.bytes;
+      codes += piece.code_bytes;
+    }
     for (std::size_t s = 0; s < stages_; ++s)
       for (std::size_t i = 0; i < placement.pieces.size();) {
         if (!infer::has_piece(placement, s, i)) {
@@ -265,8 +272,9 @@ class Planner {
         if (stages_ > 1) rows.back().insert(rows.back().begin() + 1, std::to_string(s));
       }
     const int ranks = mesh_.group(comm::Axis::tensor).size();
-    return format("weights in {}: {}{}\n", trireme::name_of(config_.precision.compute),
+    return format("weights in {}: {}{}{}\n", trireme::name_of(config_.precision.compute),
                   bytes_text(all),
+                  codes > 0 ? format(", of which {} are codes", bytes_text(codes)) : "",
                   ranks > 1 ? format(" on each of {} tensor ranks", ranks) : "") +
            text_table(rows, stages_ > 1 ? 3 : 2, 2);
   }
@@ -346,6 +354,7 @@ class Planner {
   comm::Mesh& mesh_;
   Device device_;
   const ModelUse& use_;
+  infer::Held held_;
   parallel::TensorRegion region_;
   std::size_t stages_, stage_;
   std::vector<TierLimits> limits_;
@@ -372,9 +381,9 @@ std::unique_ptr<infer::LoadedModel> load_model(
   infer::StagePart part{pipeline.rank(), pipeline.size()};
   std::optional<Placement> placement;
   infer::Held held{};
-  world.agree([&] { held = held_weights(arguments); });
+  world.agree([&] { held = held_weights(arguments, device); });
   if (request.any || request.dry_run) {
-    Planner planner(world, request, opened, mesh, device, use);
+    Planner planner(world, request, opened, mesh, device, use, held);
     placement = planner.plan();
     const std::string text = planner.text(*placement);
     if (world.rank() == 0) {
@@ -393,7 +402,7 @@ std::unique_ptr<infer::LoadedModel> load_model(
         mesh.group(comm::Axis::tensor), use.positions, *opened.tensors, device, part,
         held, placement ? &*placement : nullptr);
   });
-  report_codes(world, *model);
+  if (!placement) report_codes(world, *model);
   return model;
 }
 
