@@ -17,6 +17,11 @@ std::size_t param_code_bytes(const CodeSource& source, const Param& param) {
   return sum;
 }
 
+std::size_t kept_code_bytes(const TensorSource& source, const Param& param) {
+  const auto* const coded = dynamic_cast<const CodeSource*>(&source);
+  return coded == nullptr || param.table ? 0 : param_code_bytes(*coded, param);
+}
+
 std::vector<PlacedCodes> read_param_codes(const CodeSource& source, const Param& param,
                                           Device device) {
   std::vector<PlacedCodes> all;

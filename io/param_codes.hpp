@@ -14,6 +14,10 @@ namespace trireme::io {
 // codes for each of them. Throws as the source does.
 std::size_t param_code_bytes(const CodeSource& source, const Param& param);
 
+// The same of a source that may have codes, for a weight that can be kept as these: 0 of
+// tables, whose rows are looked up.
+std::size_t kept_code_bytes(const TensorSource& source, const Param& param);
+
 // These codes on `device`, each with the place of its box in the Param.
 std::vector<PlacedCodes> read_param_codes(const CodeSource& source, const Param& param,
                                           Device device = Device::host());

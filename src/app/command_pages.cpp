@@ -160,7 +160,7 @@ DATA: bytes or conversations for a model of such; else a token file, or text for
   --pipeline N       stages of the model on as many ranks (default 1)
   --adapter LIST     folders of adapters to add to the model: DIR[=WEIGHT],...
   --weights W        of a quantized folder: codes, numbers or auto, which is codes unless
-                     weights are placed (default auto)
+                     weights are placed around a GPU (default auto)
   --device D         auto, cpu or cuda (default auto)
   --device-map M     weights on GPUs, in memory and on disk, as for generate
   --max-memory LIST  what weights may take: gpu0=20GiB,cpu=64GiB

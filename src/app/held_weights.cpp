@@ -7,17 +7,18 @@
 
 namespace trireme::app {
 
-infer::Held held_weights(const Arguments& arguments) {
+infer::Held held_weights(const Arguments& arguments, Device device) {
   const std::string wanted = arguments.text("--weights", "auto");
   require(wanted == "auto" || wanted == "codes" || wanted == "numbers",
           Status::command_line, "--weights: '{}' is none of auto, codes and numbers",
           wanted);
   const bool placed = arguments.has("--device-map") || arguments.has("--max-memory");
-  require(
-      wanted != "codes" || !placed, Status::command_line,
-      "--weights codes: --device-map and --max-memory place weights as numbers: leave "
-      "them out, or write --weights numbers");
-  return wanted == "numbers" || placed ? infer::Held::numbers : infer::Held::codes;
+  if (!placed || !device.is_cuda())
+    return wanted == "numbers" ? infer::Held::numbers : infer::Held::codes;
+  require(wanted != "codes", Status::command_line,
+          "--weights codes: on a GPU --device-map and --max-memory place weights as "
+          "numbers: leave them out, or write --weights numbers");
+  return infer::Held::numbers;
 }
 
 void report_codes(comm::World& world, const infer::LoadedModel& model) {

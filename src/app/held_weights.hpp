@@ -8,9 +8,9 @@
 
 namespace trireme::app {
 
-// --weights auto, codes or numbers; auto: codes, but numbers where weights are placed.
-// Throws Error(command_line) for another word, and for codes there.
-infer::Held held_weights(const Arguments& arguments);
+// --weights auto, codes or numbers; auto: codes, but numbers where weights are placed
+// around a GPU. Throws Error(command_line) for another word, and for codes there.
+infer::Held held_weights(const Arguments& arguments, Device device);
 
 // Says how much is kept as codes, where anything is. Collective over the world.
 void report_codes(comm::World& world, const infer::LoadedModel& model);

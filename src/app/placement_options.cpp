@@ -1,12 +1,10 @@
-// Placement of weights: options, limits, and what is said of it.
+// Placement of weights: limits, and what is said of it.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/placement_options.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 
-#include "app/generation_options.hpp"
 #include "app/held_weights.hpp"
 #include "base/device_memory.hpp"
 #include "base/log.hpp"
@@ -14,7 +12,6 @@
 #include "base/output.hpp"
 #include "base/text_table.hpp"
 #include "infer/tier_rates.hpp"
-#include "io/files.hpp"
 #include "launch/memory_limit.hpp"
 
 namespace trireme::app {
@@ -24,59 +21,8 @@ using infer::Placement;
 using infer::Tier;
 using infer::TierLimits;
 
-constexpr std::int64_t most_map_bytes = std::int64_t{1} << 26;
 constexpr double default_share = 0.9;  // of memory that is free
 constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max() / 4;
-
-struct StrategyName {
-  std::string_view name;
-  infer::Strategy strategy;
-};
-constexpr std::array strategies = {
-    StrategyName{"auto", infer::Strategy::balanced},
-    StrategyName{"balanced", infer::Strategy::balanced},
-    StrategyName{"balanced_low_0", infer::Strategy::balanced_low_0},
-    StrategyName{"sequential", infer::Strategy::sequential}};
-
-void parse_device_map(const std::string& word, PlacementRequest& request) {
-  for (const StrategyName& one : strategies)
-    if (one.name == word) {
-      request.strategy = one.strategy;
-      return;
-    }
-  std::error_code ignored;
-  const bool there = std::filesystem::exists(word, ignored);
-  require(there || word.find('/') != std::string::npos || word.ends_with(".json"),
-          Status::command_line,
-          "--device-map '{}' is none of auto, balanced, balanced_low_0 and sequential, "
-          "and no file",
-          word);
-  require(there, Status::missing_input, "--device-map {}: there is no such file", word);
-  request.map.emplace(io::read_text(word, most_map_bytes), word);
-}
-
-void parse_max_memory(const std::string& text, PlacementRequest& request) {
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string item = text.substr(at, end - at);
-    at = end + 1;
-    const std::size_t equals = item.find('=');
-    const auto place = infer::place_named(item.substr(0, equals));
-    require(equals != std::string::npos && place && place->tier != Tier::disk,
-            Status::command_line,
-            "--max-memory '{}': a list such as gpu0=20GiB,cpu=64GiB is expected{}", item,
-            place && place->tier == Tier::disk ? "; the disk has no limit" : "");
-    const std::int64_t bytes = parse_bytes("--max-memory", item.substr(equals + 1));
-    const bool twice = place->tier == Tier::host ? request.host_bytes.has_value()
-                                                 : request.gpu_bytes.contains(place->gpu);
-    require(!twice, Status::command_line, "--max-memory gives '{}' twice",
-            item.substr(0, equals));
-    if (place->tier == Tier::host)
-      request.host_bytes = bytes;
-    else
-      request.gpu_bytes[place->gpu] = bytes;
-  }
-}
 
 std::int64_t share_of(std::int64_t free_bytes, std::int64_t besides) {
   const auto share =
@@ -98,7 +44,7 @@ std::string bytes_text(std::int64_t bytes) {
 class Planner {
  public:
   Planner(comm::World& world, const PlacementRequest& request, const OpenedModel& opened,
-          comm::Mesh& mesh, Device device, const ModelUse& use)
+          comm::Mesh& mesh, Device device, const ModelUse& use, infer::Held held)
       : world_(world),
         request_(request),
         config_(opened.config),
@@ -106,6 +52,7 @@ class Planner {
         mesh_(mesh),
         device_(device),
         use_(use),
+        held_(held),
         region_(mesh.group(comm::Axis::tensor), false),
         stages_(static_cast<std::size_t>(mesh.group(comm::Axis::pipeline).size())),
         stage_(static_cast<std::size_t>(mesh.group(comm::Axis::pipeline).rank())) {}
@@ -115,11 +62,13 @@ class Planner {
     std::vector<infer::Piece> pieces;
     world_.agree([&] {
       check_limits();
-      pieces = infer::pieces_of(model, config_.precision.compute, region_);
+      pieces = infer::pieces_of(model, config_.precision.compute, region_,
+                                held_ == infer::Held::codes ? &source_ : nullptr);
     });
     for (infer::Piece& piece : pieces) {
       piece.bytes = agreed(piece.bytes);
       piece.place_bytes = agreed(piece.place_bytes);
+      piece.code_bytes = agreed(piece.code_bytes);
     }
     find_limits();
     Placement placement;
@@ -143,7 +92,7 @@ class Planner {
     double disk = 0, copy = 0;
     world_.agree([&] {
       disk = infer::disk_rate(placement, stage_, config_.model, config_.precision.compute,
-                              region_, source_);
+                              region_, source_, held_ == infer::Held::codes);
       if (placement.stages[stage_].streams()) copy = infer::copy_rate(device_);
     });
     return rows(placement) + totals(placement) + bound(placement, disk, copy);
@@ -187,8 +136,9 @@ class Planner {
     world_.agree([&] {
       const infer::LoadedModel meta(config_.model, config_.precision.compute,
                                     mesh_.group(comm::Axis::tensor), use_.positions,
-                                    source_, Device::meta(), {stage, stages});
-      bytes = use_.working_bytes(meta);
+                                    source_, Device::meta(), {stage, stages}, held_);
+      bytes = use_.working_bytes(meta) +
+              static_cast<std::int64_t>(meta.codes().working_bytes());
     });
     return agreed(bytes);
   }
@@ -243,10 +193,13 @@ class Planner {
 
   // Neighbours with one place share a row.
   std::string rows(const Placement& placement) const {
-    std::int64_t all = 0;
+    std::int64_t all = 0, codes = 0;
     std::vector<TextRow> rows = {{"part", "place", "bytes"}};
     if (stages_ > 1) rows.front().insert(rows.front().begin() + 1, "stage");
-    for (const auto& piece : placement.pieces) all += piece.bytes;
+    for (const auto& piece : placement.pieces) {
+      all += piece.bytes;
+      codes += piece.code_bytes;
+    }
     for (std::size_t s = 0; s < stages_; ++s)
       for (std::size_t i = 0; i < placement.pieces.size();) {
         if (!infer::has_piece(placement, s, i)) {
@@ -265,8 +218,9 @@ class Planner {
         if (stages_ > 1) rows.back().insert(rows.back().begin() + 1, std::to_string(s));
       }
     const int ranks = mesh_.group(comm::Axis::tensor).size();
-    return format("weights in {}: {}{}\n", trireme::name_of(config_.precision.compute),
+    return format("weights in {}: {}{}{}\n", trireme::name_of(config_.precision.compute),
                   bytes_text(all),
+                  codes > 0 ? format(", of which {} are codes", bytes_text(codes)) : "",
                   ranks > 1 ? format(" on each of {} tensor ranks", ranks) : "") +
            text_table(rows, stages_ > 1 ? 3 : 2, 2);
   }
@@ -346,6 +300,7 @@ class Planner {
   comm::Mesh& mesh_;
   Device device_;
   const ModelUse& use_;
+  infer::Held held_;
   parallel::TensorRegion region_;
   std::size_t stages_, stage_;
   std::vector<TierLimits> limits_;
@@ -354,17 +309,6 @@ class Planner {
 
 }  // namespace
 
-PlacementRequest placement_request(const Arguments& arguments) {
-  PlacementRequest request;
-  request.any = arguments.has("--device-map") || arguments.has("--max-memory");
-  request.dry_run = arguments.has("--dry-run");
-  if (arguments.has("--device-map"))
-    parse_device_map(arguments.text("--device-map", ""), request);
-  if (arguments.has("--max-memory"))
-    parse_max_memory(arguments.text("--max-memory", ""), request);
-  return request;
-}
-
 std::unique_ptr<infer::LoadedModel> load_model(
     comm::World& world, const Arguments& arguments, const PlacementRequest& request,
     const OpenedModel& opened, comm::Mesh& mesh, Device device, const ModelUse& use) {
@@ -372,9 +316,9 @@ std::unique_ptr<infer::LoadedModel> load_model(
   infer::StagePart part{pipeline.rank(), pipeline.size()};
   std::optional<Placement> placement;
   infer::Held held{};
-  world.agree([&] { held = held_weights(arguments); });
+  world.agree([&] { held = held_weights(arguments, device); });
   if (request.any || request.dry_run) {
-    Planner planner(world, request, opened, mesh, device, use);
+    Planner planner(world, request, opened, mesh, device, use, held);
     placement = planner.plan();
     const std::string text = planner.text(*placement);
     if (world.rank() == 0) {
@@ -393,7 +337,7 @@ std::unique_ptr<infer::LoadedModel> load_model(
         mesh.group(comm::Axis::tensor), use.positions, *opened.tensors, device, part,
         held, placement ? &*placement : nullptr);
   });
-  report_codes(world, *model);
+  if (!placement) report_codes(world, *model);
   return model;
 }
 

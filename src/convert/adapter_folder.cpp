@@ -64,8 +64,10 @@ void AdapterFolder::read_config() {
   const std::string path = files_.path() + "/" + adapter_config_name;
   const io::Json json = parse_config(path);
   const ConfigFields fields(json, path);
-  const std::string type = fields.text("peft_type", "");
-  if (type != "LORA") fields.refuse("peft_type", "is not LORA, which is what is read");
+  require(fields.has("peft_type"), Status::bad_content,
+          "{}: 'peft_type' is missing: LORA is what is read", path);
+  if (fields.text("peft_type", "") != "LORA")
+    fields.refuse("peft_type", "is not LORA, which is what is read");
   if (fields.text("bias", "none") != "none")
     fields.refuse("bias", "trains biases, which this program reads of no adapter");
   if (fields.has("target_parameters") && !fields.value("target_parameters").empty())

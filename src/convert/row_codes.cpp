@@ -9,7 +9,6 @@
 #include "base/block_scale.hpp"
 #include "base/coded_matrix.hpp"
 #include "base/error.hpp"
-#include "io/element_convert.hpp"
 
 namespace trireme::convert {
 namespace {
@@ -89,13 +88,10 @@ float int8_codes(std::string_view tensor, const float* numbers, std::int64_t cou
 
 float e4m3_codes(const float* numbers, std::int64_t count, DType type,
                  std::uint8_t* codes) {
-  const float most = largest_of(numbers, count);
-  float scale = most > 0 ? most / most_e4m3 : 1.0F;
-  std::uint64_t stored = 0;  // room for a number of any type
-  io::convert_elements(&scale, DType::f32, &stored, type, 1);
-  io::convert_elements(&stored, type, &scale, DType::f32, 1);
+  float scale = rounded_to(type, largest_of(numbers, count) / most_e4m3);
+  if (scale == 0) scale = least_scale(type);
   for (std::int64_t i = 0; i < count; ++i)
-    codes[i] = scale > 0 ? nearest_e4m3(numbers[i] / scale) : std::uint8_t{0};
+    codes[i] = nearest_e4m3(rounded_to(type, numbers[i] / scale));
   return scale;
 }
 

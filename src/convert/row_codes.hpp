@@ -31,7 +31,8 @@ float absmax_codes(std::span<const float> absmax, std::uint8_t* codes, float* ne
 float int8_codes(std::string_view tensor, const float* numbers, std::int64_t count,
                  std::uint8_t* codes);
 
-// E4M3 of a row. Returns its scale, which is a number of `type`.
+// E4M3 of a row. Scale and quotients are rounded to `type`, that of the numbers, in which
+// compressed-tensors computes. Returns the scale.
 float e4m3_codes(const float* numbers, std::int64_t count, DType type,
                  std::uint8_t* codes);
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/loaded_model.hpp"
 
+#include <utility>
+
 #include "base/split.hpp"
 #include "io/param_codes.hpp"
 
@@ -36,14 +38,15 @@ LoadedModel::LoadedModel(const model::ModelConfig& config, DType compute,
   if (placement == nullptr || device.is_meta()) {
     read_all(source, held);
   } else {
-    require(held == Held::numbers, Status::command_line,
-            "weights that are placed are numbers, not codes");
+    require(held == Held::numbers || !device.is_cuda(), Status::command_line,
+            "weights that are placed are numbers on a GPU, not codes");
     const auto stage = static_cast<std::size_t>(part.stage);
     std::map<std::string, Tier> tiers;
     for (std::size_t i = 0; i < placement->pieces.size(); ++i)
       for (const std::string& tensor_name : placement->pieces[i].tensors)
         tiers[tensor_name] = placement->stages[stage].of_pieces[i];
-    placed_ = std::make_unique<PlacedWeights>(stage_, tiers, source, device, compute);
+    placed_ = std::make_unique<PlacedWeights>(stage_, tiers, source, device, compute,
+                                              held == Held::codes ? &codes_ : nullptr);
     stage_.attach(*placed_);
   }
   if (device.is_meta()) return;
@@ -68,12 +71,15 @@ void LoadedModel::read_all(const io::TensorSource& source, Held held) {
 // A Param of two modules is read once, with the first of them; none such has codes.
 void LoadedModel::read(Param& param, int module, const io::TensorSource& source,
                        Held held) {
-  const auto* const coded = dynamic_cast<const io::CodeSource*>(&source);
-  if (held == Held::codes && coded != nullptr && !param.table) {
-    const std::size_t bytes = io::param_code_bytes(*coded, param);
-    if (bytes > 0)
-      return codes_.add(module, param, io::read_param_codes(*coded, param, device_),
-                        bytes);
+  const std::size_t code_bytes =
+      held == Held::codes ? io::kept_code_bytes(source, param) : 0;
+  if (code_bytes > 0) {
+    std::vector<PlacedCodes> codes;
+    if (!device_.is_meta())
+      codes = io::read_param_codes(dynamic_cast<const io::CodeSource&>(source), param,
+                                   device_);
+    codes_.add(module, param, std::move(codes), code_bytes);
+    return;
   }
   weights_.emplace_back(device_, dtype(), param.shape, MemoryClass::weights, param.name);
   param.value = weights_.back().view();

@@ -31,7 +31,7 @@ class LoadedModel {
   // Reads this rank's part of the weights, whatever mesh wrote them. `tensor` is the
   // group over which weights are split; it outlives the model. positions: longest
   // sequence that will be run. part: the stage of this rank. placement: where weights lie
-  // (its stage's blocks are this one's), as numbers then; null: all on the device.
+  // (its stage's blocks are this one's), as numbers on a GPU; null: all on the device.
   // Weights on the disk are read from `source` as they are needed: it outlives the model.
   // On meta nothing is read. Throws Error(bad_content) when a tensor is absent or has
   // another shape.

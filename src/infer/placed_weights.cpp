@@ -27,20 +27,46 @@ TensorView view_at(const TensorView& bytes, std::size_t offset, DType dtype,
 
 PlacedWeights::PlacedWeights(model::Stage& stage,
                              const std::map<std::string, Tier>& tiers,
-                             const io::TensorSource& source, Device device, DType compute)
+                             const io::TensorSource& source, Device device, DType compute,
+                             model::CodedWeights* codes)
     : source_(source),
       device_(device),
       compute_(compute),
+      codes_(codes),
       first_module_(stage.config().first_module),
       copies_(device) {
+  if (codes_ != nullptr) take_codes(stage.modules(), tiers);
   for (Param* param : stage.parameters())
-    if (const Tier tier = tier_of(*param, tiers); tier != Tier::disk)
+    if (const Tier tier = tier_of(*param, tiers);
+        tier != Tier::disk && !codes_of_.contains(param))
       keep(*param, tier, source);
   for (const ParamModule& module : stage.modules()) add_module(module, tiers);
   make_places();
 }
 
 PlacedWeights::~PlacedWeights() = default;
+
+void PlacedWeights::take_codes(const std::vector<ParamModule>& modules,
+                               const std::map<std::string, Tier>& tiers) {
+  int number = first_module_;
+  for (const ParamModule& module : modules) {
+    for (Param* param : module.params) {
+      const std::size_t bytes = io::kept_code_bytes(source_, *param);
+      if (bytes == 0) continue;
+      const bool passes = tier_of(*param, tiers) == Tier::disk;
+      std::vector<PlacedCodes> boxes;
+      if (!passes) boxes = read_codes(*param);
+      WeightCodes& codes = codes_->add(number, *param, std::move(boxes), bytes);
+      codes_of_[param] = passes ? &codes : nullptr;
+    }
+    ++number;
+  }
+  if (!codes_->empty()) codes_->allocate();
+}
+
+std::vector<PlacedCodes> PlacedWeights::read_codes(const Param& param) const {
+  return io::read_param_codes(dynamic_cast<const io::CodeSource&>(source_), param);
+}
 
 void PlacedWeights::keep(Param& param, Tier tier, const io::TensorSource& source) {
   Buffer& buffer = kept_[&param];
@@ -57,29 +83,41 @@ void PlacedWeights::add_module(const ParamModule& module,
   for (Param* param : module.params) {
     const Tier tier = tier_of(*param, tiers);
     if (tier == Tier::device) continue;
+    if (const auto coded = codes_of_.find(param); coded != codes_of_.end()) {
+      Passing passing{.param = param};
+      passing.codes = coded->second;
+      here.passing.push_back(passing);
+      here.reads = true;
+      continue;
+    }
     const auto bytes =
         static_cast<std::int64_t>(size_of(compute_)) * param->shape.elements();
     const auto taken = static_cast<std::size_t>(place_bytes(bytes));
     Passing passing{param, tier, here.bytes, here.disk_bytes};
     if (tier == Tier::host) passing.waiting = kept_.at(param).view();
     here.bytes += taken;
-    if (tier == Tier::disk) here.disk_bytes += taken;
+    if (tier == Tier::disk) {
+      here.disk_bytes += taken;
+      here.reads = true;
+    }
     here.passing.push_back(passing);
   }
 }
 
 void PlacedWeights::make_places() {
   const auto passing = std::count_if(modules_.begin(), modules_.end(),
-                                     [](const Module& m) { return m.bytes > 0; });
+                                     [](const Module& m) { return !m.passing.empty(); });
   std::size_t bytes = 0, disk_bytes = 0;
   for (const Module& module : modules_) {
     bytes = std::max(bytes, module.bytes);
     disk_bytes = std::max(disk_bytes, module.disk_bytes);
   }
+  two_places_ = passing > 1;
   for (auto i = 0; i < std::min<std::ptrdiff_t>(passing, 2); ++i) {
     Place& place = places_[static_cast<std::size_t>(i)];
-    place.memory = Buffer(device_, DType::u8, {static_cast<std::int64_t>(bytes)},
-                          MemoryClass::weights, "weights that pass through");
+    if (bytes > 0)
+      place.memory = Buffer(device_, DType::u8, {static_cast<std::int64_t>(bytes)},
+                            MemoryClass::weights, "weights that pass through");
     if (device_.is_cuda() && disk_bytes > 0)
       place.staging = Buffer::pinned(DType::u8, {static_cast<std::int64_t>(disk_bytes)},
                                      MemoryClass::offloaded, "weights from the disk");
@@ -87,9 +125,12 @@ void PlacedWeights::make_places() {
     place.used = Event(device_);
   }
   // Shapes, for passes that are only measured.
-  for (const Module& module : modules_)
-    for (const Passing& one : module.passing)
-      one.param->value = in_place(places_.front(), one);
+  for (const Module& module : modules_) bind(places_.front(), module);
+}
+
+void PlacedWeights::bind(const Place& place, const Module& module) {
+  for (const Passing& one : module.passing)
+    if (one.codes == nullptr) one.param->value = in_place(place, one);
 }
 
 TensorView PlacedWeights::in_place(const Place& place, const Passing& passing) const {
@@ -99,12 +140,21 @@ TensorView PlacedWeights::in_place(const Place& place, const Passing& passing) c
 void PlacedWeights::read_disk(const Place& place, const Module& module) {
   for (const Passing& one : module.passing) {
     if (one.tier != Tier::disk) continue;
+    if (one.codes != nullptr) {
+      one.codes->boxes = read_codes(*one.param);
+      continue;
+    }
     const TensorView value =
         device_.is_cuda()
             ? view_at(place.staging.view(), one.disk_offset, compute_, one.param->shape)
             : in_place(place, one);
     io::read_param(source_, *one.param, value);
   }
+}
+
+void PlacedWeights::drop_codes(const Module& module) {
+  for (const Passing& one : module.passing)
+    if (one.codes != nullptr) one.codes->boxes.clear();
 }
 
 void PlacedWeights::copy(Place& place, const Module& module, Tier tier) {
@@ -121,6 +171,7 @@ void PlacedWeights::copy(Place& place, const Module& module, Tier tier) {
 
 void PlacedWeights::start(Place& place, int module) {
   const Module& coming = modules_[static_cast<std::size_t>(module)];
+  if (place.module >= 0) drop_codes(modules_[static_cast<std::size_t>(place.module)]);
   place.module = module;
   under_way_ = &place;
   // What was copied from the staging memory has left it, and what ran on the place is
@@ -128,7 +179,7 @@ void PlacedWeights::start(Place& place, int module) {
   place.copied.synchronize();
   place.used.hold(copies_.stream());
   copy(place, coming, Tier::host);
-  if (coming.disk_bytes > 0)
+  if (coming.reads)
     reading_ = std::async(std::launch::async, [this, &place, &coming] {
       block_signals();
       use_signal_stack();
@@ -152,9 +203,8 @@ PlacedWeights::Place& PlacedWeights::bring(int module) {
       return place;
     }
   if (under_way_ != nullptr) arrive(*under_way_);
-  Place& place = in_use_ == &places_.front() && !places_.back().memory.view().empty()
-                     ? places_.back()
-                     : places_.front();
+  Place& place =
+      in_use_ == &places_.front() && two_places_ ? places_.back() : places_.front();
   start(place, module);
   arrive(place);
   return place;
@@ -168,15 +218,24 @@ int PlacedWeights::behind(int module) const {
   return next;
 }
 
-void PlacedWeights::fetch(int module, Direction) {
+void PlacedWeights::fetch(int module, Direction direction) {
   const int index = module - first_module_;
+  if (!idle_) fetch_passing(index);
+  if (codes_ == nullptr) return;
+  if (idle_)
+    codes_->show(module);
+  else
+    codes_->fetch(module, direction);
+}
+
+void PlacedWeights::fetch_passing(int index) {
   const Module& here = modules_.at(static_cast<std::size_t>(index));
-  if (idle_ || here.passing.empty()) return;
+  if (here.passing.empty()) return;
   Place& place = bring(index);
   in_use_ = &place;
   Stream stream(device_);
   place.copied.hold(stream);
-  for (const Passing& one : here.passing) one.param->value = in_place(place, one);
+  bind(place, here);
   const int next = behind(index);
   const bool there = std::any_of(places_.begin(), places_.end(),
                                  [&](const Place& one) { return one.module == next; });

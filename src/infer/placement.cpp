@@ -6,18 +6,27 @@
 #include <array>
 #include <map>
 
+#include "io/param_codes.hpp"
+
 namespace trireme::infer {
 namespace {
 
 Piece piece_of(const std::string& name, std::int64_t layer,
-               const std::vector<Param*>& params, DType compute) {
+               const std::vector<Param*>& params, DType compute,
+               const io::TensorSource* codes) {
   Piece piece;
   piece.name = name;
   piece.layer = layer;
   for (const Param* param : params) {
+    const std::int64_t of_codes =
+        codes == nullptr ? 0
+                         : static_cast<std::int64_t>(io::kept_code_bytes(*codes, *param));
     const std::int64_t bytes =
-        param->shape.elements() * static_cast<std::int64_t>(size_of(compute));
+        of_codes > 0
+            ? of_codes
+            : param->shape.elements() * static_cast<std::int64_t>(size_of(compute));
     piece.bytes += bytes;
+    piece.code_bytes += of_codes;
     piece.place_bytes += place_bytes(bytes);
     for (const NamedBox& box : param->boxes) piece.tensors.push_back(box.tensor);
   }
@@ -199,7 +208,8 @@ std::array<std::int64_t, 3> cost_of(const Placement& placement, std::size_t s,
 }  // namespace
 
 std::vector<Piece> pieces_of(const model::ModelConfig& config, DType compute,
-                             const parallel::TensorRegion& region) {
+                             const parallel::TensorRegion& region,
+                             const io::TensorSource* codes) {
   model::Stage stage({.model = config, .blocks = {0, config.layers}, .dtype = compute},
                      region, Device::meta());
   std::vector<Piece> pieces;
@@ -207,7 +217,8 @@ std::vector<Piece> pieces_of(const model::ModelConfig& config, DType compute,
   std::int64_t layer = -1;
   for (const ParamModule& module : stage.modules()) {
     const bool block = layer >= 0 && layer < config.layers;
-    if (block) pieces.push_back(piece_of(module.name, layer, module.params, compute));
+    if (block)
+      pieces.push_back(piece_of(module.name, layer, module.params, compute, codes));
     for (Param* param : module.params) {
       if (block) break;
       if (const auto at = seen.find(param); at != seen.end()) {
@@ -215,7 +226,8 @@ std::vector<Piece> pieces_of(const model::ModelConfig& config, DType compute,
         continue;
       }
       seen[param] = pieces.size();
-      pieces.push_back(piece_of(param->boxes.front().tensor, layer, {param}, compute));
+      pieces.push_back(
+          piece_of(param->boxes.front().tensor, layer, {param}, compute, codes));
     }
     ++layer;
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/split.hpp"
+#include "io/tensor_source.hpp"
 #include "model/stage.hpp"
 
 namespace trireme::infer {
@@ -25,14 +26,17 @@ struct Piece {
   std::vector<std::string> tensors;  // whole tensors of the model
   std::int64_t bytes = 0;            // on this rank
   std::int64_t place_bytes = 0;      // the same in a place through which it passes
+  std::int64_t code_bytes = 0;       // of `bytes`, those of weights that are codes
 };
 
 // What a Param takes of such a place, in which each begins at a multiple of 64 bytes.
 constexpr std::int64_t place_bytes(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// The pieces of a whole model, in the order of forward. Nothing is allocated.
+// The pieces of a whole model, in the order of forward. Nothing is allocated. codes: from
+// which weights are codes, where it has some; null: all are numbers.
 std::vector<Piece> pieces_of(const model::ModelConfig& config, DType compute,
-                             const parallel::TensorRegion& region);
+                             const parallel::TensorRegion& region,
+                             const io::TensorSource* codes = nullptr);
 
 // Bytes that the weights of one rank may take: those that stay, and the places through
 // which others pass. Below 0: none (there is no such memory).

@@ -16,8 +16,8 @@ std::int64_t aligned(std::int64_t elements) { return divide_up(elements, 64) * 6
 
 }  // namespace
 
-void CodedWeights::add(int module, Param& param, std::vector<PlacedCodes> codes,
-                       std::size_t bytes) {
+WeightCodes& CodedWeights::add(int module, Param& param, std::vector<PlacedCodes> codes,
+                               std::size_t bytes) {
   require(param.shape.rank() == 2, "'{}' of shape {} is no matrix of codes", param.name,
           param.shape);
   const std::int64_t elements = param.shape.elements();
@@ -26,14 +26,15 @@ void CodedWeights::add(int module, Param& param, std::vector<PlacedCodes> codes,
   if (products_ == CodeProducts::yes && param.takes_codes) {
     read_.push_back({&param, {std::move(codes)}, 0});
     of_weight_ = std::max(of_weight_, elements);
-    return;
+    return read_.back().codes;
   }
-  std::vector<Weight>& weights = modules_[module];
+  std::deque<Weight>& weights = modules_[module];
   std::int64_t begin = 0;
   if (!weights.empty())
     begin = aligned(weights.back().begin + weights.back().param->shape.elements());
   weights.push_back({&param, {std::move(codes)}, begin});
   of_module_ = std::max(of_module_, begin + elements);
+  return weights.back().codes;
 }
 
 std::size_t CodedWeights::bytes_of(std::int64_t elements) const {
@@ -60,6 +61,17 @@ void CodedWeights::fetch(int module, Direction direction) {
   decode(module);
 }
 
+TensorView CodedWeights::value_of(const Weight& weight) const {
+  const Shape shape = weight.param->shape;
+  return working_.view().rows(weight.begin, shape.elements()).reshape(shape);
+}
+
+void CodedWeights::show(int module) {
+  const auto found = modules_.find(module);
+  if (found == modules_.end()) return;
+  for (const Weight& weight : found->second) weight.param->value = value_of(weight);
+}
+
 void CodedWeights::decode(int module) {
   const auto found = modules_.find(module);
   if (found == modules_.end() || decoded_ == module) return;
@@ -67,9 +79,7 @@ void CodedWeights::decode(int module) {
     for (const Weight& weight : modules_.at(decoded_)) weight.param->value = {};
   Stream stream(device_);
   for (const Weight& weight : found->second) {
-    const Shape shape = weight.param->shape;
-    const TensorView value =
-        working_.view().rows(weight.begin, shape.elements()).reshape(shape);
+    const TensorView value = value_of(weight);
     for (const PlacedCodes& part : weight.codes.boxes) {
       const CodedMatrix& matrix = part.codes.matrix;
       kernels::decode_matrix(stream, matrix,

@@ -29,8 +29,11 @@ class CodedWeights final : public WeightAccess {
       : others_(others), device_(device), type_(type), products_(products) {}
 
   // From now on `param`, a matrix of this module, has its value while the module runs.
-  // codes: all its boxes; none on the meta device, where `bytes` says what they take.
-  void add(int module, Param& param, std::vector<PlacedCodes> codes, std::size_t bytes);
+  // codes: all its boxes; none on the meta device, and none as yet of a weight whose
+  // boxes come later. `bytes` says what they take. Returns where they lie: they are there
+  // from fetch() of their module to its release().
+  WeightCodes& add(int module, Param& param, std::vector<PlacedCodes> codes,
+                   std::size_t bytes);
   // The working memory, once all are added.
   void allocate();
 
@@ -50,6 +53,8 @@ class CodedWeights final : public WeightAccess {
   std::size_t number_bytes() const { return number_bytes_; }
 
   void fetch(int module, Direction direction) override;
+  // Gives the module's weights their shapes alone, for a pass that is only measured.
+  void show(int module);
   void release(int module) override { others_.release(module); }
   void open_gradients(int module) override { others_.open_gradients(module); }
   void close_gradients(int module) override { others_.close_gradients(module); }
@@ -63,6 +68,7 @@ class CodedWeights final : public WeightAccess {
   };
 
   void decode(int module);
+  TensorView value_of(const Weight& weight) const;
   std::size_t bytes_of(std::int64_t elements) const;
   std::int64_t working_elements() const;
 
@@ -70,8 +76,8 @@ class CodedWeights final : public WeightAccess {
   Device device_;
   DType type_;
   CodeProducts products_;
-  std::map<int, std::vector<Weight>> modules_;  // weights that are decoded
-  std::deque<Weight> read_;                     // those that products read
+  std::map<int, std::deque<Weight>> modules_;  // weights that are decoded
+  std::deque<Weight> read_;                    // those that products read
   // Elements of the working memory that the numbers of a module take at most; behind
   // these lie those of a weight that products read, of at most so many elements.
   std::int64_t of_module_ = 0, of_weight_ = 0;

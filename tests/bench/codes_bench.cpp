@@ -83,20 +83,28 @@ struct Kind {
   std::int64_t rows, columns;  // that have a scale together; columns 0: the whole row
   bool zeros;
   DType rounding;  // u8: that of the operands
+  CodeBook book = nf4_book;
+  float factor = 1.0F;
 };
 constexpr DType as_operands = DType::u8;
+constexpr CodeBook int4_book = {{-8.0F, -7.0F, -6.0F, -5.0F, -4.0F, -3.0F, -2.0F, -1.0F,
+                                 0.0F, 1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F, 7.0F}};
 constexpr Kind kinds[] = {
-    {"NF4, blocks of 64", CodeType::four_bits, 1, 64, false, as_operands},
+    {"NF4, blocks of 64", CodeType::four_bits, 1, 64, false, as_operands, nf4_book},
+    {"FP4, blocks of 64", CodeType::four_bits, 1, 64, false, as_operands, fp4_book},
+    {"LLM.int8()", CodeType::int8, 1, 0, false, DType::f32, nf4_book, 1 / 127.0F},
     {"int8 by row", CodeType::int8, 1, 0, false, DType::f32},
     {"FP8, 128 x 128", CodeType::e4m3, 128, 128, false, DType::f32},
     {"FP8 by row", CodeType::e4m3, 1, 0, false, as_operands},
-    {"int4, groups of 128, zeros", CodeType::four_bits, 1, 128, true, DType::f16},
-    {"MXFP4, groups of 32", CodeType::four_bits, 1, 32, false, as_operands},
+    {"int4, groups of 128", CodeType::four_bits, 1, 128, false, as_operands, int4_book},
+    {"GPTQ, AWQ, groups of 128", CodeType::four_bits, 1, 128, true, DType::f16,
+     int4_book},
+    {"MXFP4, groups of 32", CodeType::four_bits, 1, 32, false, as_operands,
+     test::mxfp4_book},
 };
 
-// Its numbers, and scales that are powers of two.
-void make_mxfp4(OwnedCodes& codes) {
-  codes.matrix.book = test::mxfp4_book;
+// Scales that are powers of two, as those of MXFP4.
+void make_powers(OwnedCodes& codes) {
   for (float& scale : codes.scales.view().span<float>())
     scale = std::ldexp(1.0F, std::ilogb(scale + 0x1p-20F));
 }
@@ -136,7 +144,9 @@ class CodesBench {
           kind.type, {N_, K_}, test::grid_of_scales(kind.rows, width, K_, 0, 0),
           kind.zeros);
       codes.matrix.rounding = kind.rounding == as_operands ? type : kind.rounding;
-      if (kind.columns == 32) make_mxfp4(codes);
+      codes.matrix.book = kind.book;
+      codes.matrix.factor = kind.factor;
+      if (kind.columns == 32) make_powers(codes);
       const auto bytes = static_cast<double>(codes.matrix.bytes());
       const auto weight = std::make_shared<WeightCodes>();
       weight->numbers = numbers->view();

@@ -137,6 +137,8 @@ fresh && sed -i 's/"use_dora": false/"use_dora": true/' "$work/damaged/adapter_c
 damaged 65 "lora_magnitude_vector, which use_dora asks for"
 fresh llama_dora && sed -i 's/"use_dora": true/"use_dora": false/' "$work/damaged/adapter_config.json"
 damaged 65 "has use_dora false"
+fresh && sed -i '/"peft_type"/d' "$work/damaged/adapter_config.json"
+damaged 65 "'peft_type' is missing"
 fresh && sed -i 's/"LORA"/"IA3"/' "$work/damaged/adapter_config.json"
 damaged 65 "peft_type"
 fresh && echo "{" >"$work/damaged/adapter_config.json"

@@ -5,14 +5,19 @@
 quantized=$SOURCE/tests/reference/quantized
 
 # 1. Every way to quantize has the logits of its numbers, on one rank and split over two.
-# same RANKS FOLDER NAME [ARGS]: logits from codes and from numbers are the same bits.
+# same RANKS FOLDER NAME [ARGS]: logits from codes, in memory and from the disk, and from numbers
+# are the same bits.
 same() {
+  run "$1" evaluate "$2" tokens.h5 --logits "$work/placed.h5" --max-memory cpu=0 "${@:4}"
+  check "$3 runs from the disk" grep -q 'block.* disk' "$work/out"
+  placed_codes=$(grep -c 'of which .* are codes' "$work/out")
   run "$1" evaluate "$2" tokens.h5 --weights numbers --logits "$work/numbers.h5" "${@:4}"
   check "$3 runs from numbers" test "$status" = 0
   check "$3: numbers are numbers" not_coded
   run "$1" evaluate "$2" tokens.h5 --logits "$work/codes.h5" "${@:4}"
   check "$3 runs from codes" test "$status" = 0
   check "$3 has the same bits on $1" "$H5_COMPARE" "$work/codes.h5" "$work/numbers.h5" 0
+  check "$3 has the same bits from the disk" "$H5_COMPARE" "$work/placed.h5" "$work/numbers.h5" 0
 }
 coded() { grep -q 'of codes in place of' "$work/out"; }
 not_coded() { ! coded; }
@@ -22,7 +27,10 @@ for config in "$quantized"/*/config.json; do
   same 1 "$folder" "$name"
   case $name in
     gptq_order) check "$name has too many scales for codes" not_coded ;;
-    *) check "$name is kept as codes" coded ;;
+    *)
+      check "$name is kept as codes" coded
+      check "$name comes as codes" test "$placed_codes" = 1
+      ;;
   esac
 done
 for name in qwen3_fp8 gpt_oss_mxfp4; do
@@ -60,9 +68,13 @@ text() { # RANKS WEIGHTS OUT ARGS...
   check "a text of $weights on $ranks" test "$status" = 0
   grep -v '^weights\|^\[' "$work/out" >"$work/$out"
 }
+# Of placed weights a table comes before the text.
+same_text() { grep -qxF -- "$(cat "$work/a")" "$work/b"; }
 text 1 numbers a --prompt-tokens 1,5,9
 text 1 codes b --prompt-tokens 1,5,9
 check "the text is the same" cmp "$work/a" "$work/b"
+text 1 codes b --prompt-tokens 1,5,9 --max-memory cpu=0
+check "the text is the same from the disk" same_text
 text 2 numbers a --prompt-tokens 1,5,9
 text 2 codes b --prompt-tokens 1,5,9
 check "the text is the same on two tensor ranks" cmp "$work/a" "$work/b"
@@ -71,10 +83,19 @@ echo '{"prompt_tokens": [2, 7]}' >>"$work/prompts.jsonl"
 text 1 numbers a --prompts "$work/prompts.jsonl" -o "$work/a.jsonl"
 text 1 codes b --prompts "$work/prompts.jsonl" -o "$work/b.jsonl"
 check "the texts of a batch are the same" cmp "$work/a.jsonl" "$work/b.jsonl"
+text 1 codes b --prompts "$work/prompts.jsonl" -o "$work/c.jsonl" --max-memory cpu=0
+check "the texts of a batch are the same from the disk" cmp "$work/a.jsonl" "$work/c.jsonl"
 model=$work/latent
 text 1 numbers a --prompt-tokens 1,5,9
 text 1 codes b --prompt-tokens 1,5,9
 check "the text of latent attention is the same" cmp "$work/a" "$work/b"
+text 1 codes b --prompt-tokens 1,5,9 --max-memory cpu=0
+check "the text of latent attention is the same from the disk" same_text
+echo '{"": "disk", "model.layers.0": "cpu"}' >"$work/map.json"
+text 1 codes b --prompt-tokens 1,5,9 --device-map "$work/map.json"
+check "the text is the same with one block in memory" same_text
+text 2 codes b --prompt-tokens 1,5,9 --pipeline 2 --max-memory cpu=0
+check "the text is the same from the disk on two stages" same_text
 
 # 3. What an adapter changes is numbers; the rest stays codes.
 run 1 evaluate llama tokens.h5 --weights codes
