@@ -35,17 +35,19 @@ for file in kernels/cuda/*/*.cu; do
   [[ " ${long[*]} " = *" $unit "* ]] || units+=("$unit")
 done
 architectures=(sm_80 sm_90a sm_100a)
+ccache=  # it keeps cubins for other clones, too, where -c says that one file is made of one
+if command -v ccache >/dev/null; then ccache=ccache; fi
 
 # compile ARCHITECTURE UNIT: with the options of a release build, but for the code of hosts.
 compile() {
   local to="$folder/$1/$2.cubin"
   mkdir -p "$(dirname "$to")"
-  "$nvcc" -cubin -arch="$1" -std=c++20 -O3 -DNDEBUG \
+  $ccache "$nvcc" -c -cubin -arch="$1" -std=c++20 -O3 -DNDEBUG \
     --expt-relaxed-constexpr -Ikernels/cuda/machine -I. -Isrc \
     "kernels/cuda/$2.cu" -o "$to.part" && mv "$to.part" "$to"
 }
 export -f compile
-export folder nvcc
+export folder nvcc ccache
 
 for unit in "${units[@]}"; do
   printf "%s $unit\n" "${architectures[@]}"
