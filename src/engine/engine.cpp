@@ -52,7 +52,7 @@ ActivationDemand demand_of(const config::RunConfig& config, const comm::Mesh& me
   if (device.is_meta()) return {};
   comm::Mesh planned =
       comm::Mesh::meta(mesh.shape(), mesh.rank(), mesh.folding(), device);
-  return Engine(config, planned, Device::meta()).demand();
+  return Engine(config, planned, Device::meta()).executor().demand();
 }
 
 // What the deck says of libraries, for this process from now on.
@@ -161,14 +161,14 @@ std::int64_t Engine::vocabulary_begin() const {
 }
 
 std::size_t Engine::workspace_bytes() const {
-  return model_.table_bytes() + executor_->workspace_bytes() + expert_loads_.bytes() +
+  return model_.table_bytes() + executor_->bytes().workspace + expert_loads_.bytes() +
          fp8_scales_.bytes() + reports_->bytes() + store_->workspace_bytes() +
          (base_ ? base_->working_bytes() : 0);
 }
 
 std::int64_t Engine::kernel_bytes() const {
   if (!for_gpu(mesh_, device_)) return 0;
-  return kernels::working_memory_held(demand().kernels) +
+  return kernels::working_memory_held(executor_->demand().kernels) +
          kernels::product_working_memory();
 }
 

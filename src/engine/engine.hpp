@@ -87,19 +87,14 @@ class Engine {
   // The first entry of the vocabulary in the logits of evaluate() on this rank.
   std::int64_t vocabulary_begin() const;
 
-  const ActivationDemand& demand() const { return executor_->demand(); }
-  // What one microbatch has reached so far.
-  ActivationDemand::Evaluation reached() const { return executor_->reached(); }
-  std::size_t activation_bytes() const { return executor_->activation_bytes(); }
+  const Executor& executor() const { return *executor_; }
+  std::size_t activation_bytes() const { return executor_->bytes().activations; }
   // Of activations on the host; what moved since the start.
-  std::size_t offloaded_activation_bytes() const { return executor_->offloaded_bytes(); }
+  std::size_t offloaded_activation_bytes() const { return executor_->bytes().offloaded; }
   ActivationTraffic activation_traffic() const { return executor_->activation_traffic(); }
   std::size_t communication_bytes() const {
-    return executor_->communication_bytes() + (decision_ ? decision_->bytes() : 0);
-  }
-  // Of these, what gradients from the next stage are received in.
-  std::size_t received_gradient_bytes() const {
-    return executor_->received_gradient_bytes();
+    const Executor::Bytes bytes = executor_->bytes();
+    return bytes.received_gradients + bytes.pinned + (decision_ ? decision_->bytes() : 0);
   }
   // Of scratch, tables, token ids on a GPU.
   std::size_t workspace_bytes() const;

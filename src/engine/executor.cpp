@@ -272,16 +272,17 @@ void Executor::compute(const schedule::Action& action, const Work& work, Stream&
     const ActivationTraffic before = activation_traffic();
     kernels(weights);
     rest(work, stream);
-    if (last && comm::recorded_calls() != nullptr) store_.wait_for_sums();
+    if (last && comm::recorded_calls() != nullptr) store_.sums().wait_for_sums();
     if (recording_.rests_activations)
       recording_.traffic[{action.kind, action.chunk}] = activation_traffic() - before;
   };
   const bool singly = (completes && !recording_.sums) || work.report != nullptr;
   if (!graphs_ || !work.training || singly) return and_rest(store_);
   store_.wait_for_weights();  // a launched graph waits for none
-  if (last) store_.wait_for_sums();
+  if (last) store_.sums().wait_for_sums();
   ActionGraphs::Launched launched;
-  if (last) launched = [&](std::span<Param* const> ready) { store_.launched(ready); };
+  if (last)
+    launched = [&](std::span<Param* const> ready) { store_.sums().launched(ready); };
   graphs_->run(stream,
                {.kind = action.kind,
                 .chunk = action.chunk,

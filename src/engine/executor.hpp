@@ -75,12 +75,14 @@ class Executor {
   // What one microbatch has reached so far, in the chunks and in an action.
   ActivationDemand::Evaluation reached() const;
 
-  std::size_t activation_bytes() const;  // of the saved arenas
-  std::size_t offloaded_bytes() const;   // of activations on the host
-  // Of buffers for received gradients, and of pinned memory for token ids.
-  std::size_t communication_bytes() const;
-  std::size_t received_gradient_bytes() const;
-  std::size_t workspace_bytes() const;  // of scratch, and token ids on a GPU
+  struct Bytes {
+    std::size_t activations = 0;         // of the saved arenas
+    std::size_t offloaded = 0;           // of activations on the host
+    std::size_t received_gradients = 0;  // of the buffers that they come to
+    std::size_t pinned = 0;              // of token ids, where a GPU fetches them
+    std::size_t workspace = 0;           // of scratch, and token ids on a GPU
+  };
+  Bytes bytes() const;
 
   // Since the start, with parallel.offload_activations.
   ActivationTraffic activation_traffic() const {

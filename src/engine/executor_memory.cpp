@@ -199,34 +199,19 @@ void Executor::note_demand(std::int64_t kernels,
   demand_.recomputed = recomputed_->peak_bytes();
 }
 
-std::size_t Executor::activation_bytes() const {
-  std::size_t sum = demand_.recomputed + demand_.offloaded.device_bytes();
-  for (std::size_t c = 0; c < memory_.size(); ++c)
-    sum += memory_[c].live.size() * demand_.saved[c];
+Executor::Bytes Executor::bytes() const {
+  Bytes sum;
+  sum.activations = demand_.recomputed + demand_.offloaded.device_bytes();
+  for (std::size_t c = 0; c < memory_.size(); ++c) {
+    sum.activations += memory_[c].live.size() * demand_.saved[c];
+    if (offload_) sum.offloaded += memory_[c].live.size() * demand_.offloaded.away[c];
+    for (const GradientIn& gradient : memory_[c].gradients_in)
+      sum.received_gradients += gradient.memory.bytes();
+  }
+  sum.pinned = tokens_.pinned_bytes() + documents_.pinned_bytes();
+  sum.workspace = demand_.scratch + loss_.bytes() + tokens_.device_bytes() +
+                  documents_.device_bytes() + recording_.numbers.bytes();
   return sum;
-}
-
-std::size_t Executor::offloaded_bytes() const {
-  std::size_t sum = 0;
-  for (std::size_t c = 0; offload_ && c < memory_.size(); ++c)
-    sum += memory_[c].live.size() * demand_.offloaded.away[c];
-  return sum;
-}
-
-std::size_t Executor::communication_bytes() const {
-  return tokens_.pinned_bytes() + documents_.pinned_bytes() + received_gradient_bytes();
-}
-
-std::size_t Executor::received_gradient_bytes() const {
-  std::size_t sum = 0;
-  for (const ChunkMemory& memory : memory_)
-    for (const GradientIn& gradient : memory.gradients_in) sum += gradient.memory.bytes();
-  return sum;
-}
-
-std::size_t Executor::workspace_bytes() const {
-  return demand_.scratch + loss_.bytes() + tokens_.device_bytes() +
-         documents_.device_bytes() + recording_.numbers.bytes();
 }
 
 }  // namespace trireme::engine

@@ -35,15 +35,6 @@ std::vector<std::int64_t> buffer_capacities(const FlatLayout& layout) {
   return capacities;
 }
 
-// Sums over ranks are sent in another type than the accumulator's, or of numbers that are
-// kept in one. They wait for finish(): memory for such numbers is that of one flat
-// parameter.
-bool converts(const StoreConfig& config) {
-  return config.low_precision_traffic() ||
-         (config.shards_gradients() ? config.low_precision_sums()
-                                    : config.low_precision_gradients());
-}
-
 }  // namespace
 
 GradientSums::GradientSums(StoreContext& context, NumberCodec& codec, Device device)
@@ -93,8 +84,9 @@ void GradientSums::bind_whole() {
   for (const FlatParameter& flat : context_.layout.flats) {
     if (flat.frozen) continue;
     for (const ParameterView& view : flat.views)
-      view.param->gradient =
-          unsharded(flat).rows(view.begin, view.elements).reshape(view.param->shape);
+      view.param->gradient = unsharded_in(sums_, flat)
+                                 .rows(view.begin, view.elements)
+                                 .reshape(view.param->shape);
   }
 }
 
@@ -117,15 +109,9 @@ void GradientSums::cut_buckets() {
       ReduceBucket& bucket = reduce_buckets_.back();
       bucket.begin = end = flat.unsharded_begin + view.begin;
       ++bucket.params;
-      state_of(*view.param).bucket = reduce_buckets_.size() - 1;
+      params_.at(view.param).bucket = reduce_buckets_.size() - 1;
     }
   }
-}
-
-GradientSums::ParamState& GradientSums::state_of(const Param& param) {
-  const auto found = params_.find(&param);
-  require(found != params_.end(), "'{}' is not in this store", param.name);
-  return found->second;
 }
 
 TensorView GradientSums::shard(const FlatParameter& flat) const {
@@ -150,23 +136,26 @@ void GradientSums::begin(std::int64_t microbatches) {
   }
 }
 
-bool GradientSums::count(Param& param) {
-  ParamState& state = state_of(param);
+const GradientSums::ParamState* GradientSums::count(Param& param) {
+  const auto found = params_.find(&param);
+  require(found != params_.end(), "'{}' is not in this store", param.name);
+  ParamState& state = found->second;
   require(state.missing > 0, "'{}' has more gradient contributions than expected",
           param.name);
   require(!param.stale_gradient, "'{}' has the gradient of another step", param.name);
-  if (--state.missing > 0) return false;
+  if (--state.missing > 0) return nullptr;
   --flats_[state.flat].pending;
-  return true;
+  return &state;
 }
 
 void GradientSums::ready(Param& param) {
   if (comm::recorded_calls() == nullptr) context_.mesh.everyone().progress();
-  if (!count(param)) return;
-  const ParamState& state = state_of(param);
+  const ParamState* const complete = count(param);
+  if (complete == nullptr) return;
+  const ParamState& state = *complete;
   FlatState& of_flat = flats_[state.flat];
   const StoreConfig& config = context_.config;
-  if (converts(config)) return;  // at the end of the step
+  if (converts_sums(config)) return;  // at the end of the step
   if (config.sharding == Sharding::none) {
     ReduceBucket& bucket = reduce_buckets_[state.bucket];
     if (--bucket.pending > 0) return;
@@ -174,8 +163,8 @@ void GradientSums::ready(Param& param) {
         context_.stream, sums_.view().rows(bucket.begin, bucket.end - bucket.begin));
   } else if (config.sharding == Sharding::optimizer && of_flat.pending == 0) {
     const FlatParameter& flat = context_.layout.flats[state.flat];
-    of_flat.handle =
-        flat.shard_group->reduce_scatter(context_.stream, unsharded(flat), shard(flat));
+    of_flat.handle = flat.shard_group->reduce_scatter(
+        context_.stream, unsharded_in(sums_, flat), shard(flat));
   }
 }
 
@@ -250,7 +239,7 @@ void GradientSums::close(int module) {
       } else {  // a module's whole gradients join the sums of this rank
         for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
           if (context_.config.keeps_microbatch()) round_microbatch(flat, gradient);
-          add(flat, flat.whole(), gradient, unsharded(flat));
+          add(flat, flat.whole(), gradient, unsharded_in(sums_, flat));
         });
         buffer.settled = true;
       }
@@ -294,7 +283,7 @@ void GradientSums::settle(BucketBuffer& buffer) {
   const auto is_under_way = [&](const BucketBuffer& other) {
     return other.bucket == buffer.bucket && (other.users > 0 || !other.settled);
   };
-  if (converts(context_.config) ||
+  if (converts_sums(context_.config) ||
       std::ranges::any_of(context_.layout.bucket(buffer.bucket).flats, is_missing) ||
       std::ranges::any_of(buffers_, is_under_way))
     return;
@@ -317,26 +306,6 @@ void GradientSums::FlatState::sum_over_replicas(Stream& stream, const FlatParame
   handle = flat.sum_group->all_reduce(stream, shard);
 }
 
-void GradientSums::wait_for_sums() {
-  for (FlatState& state : flats_) state.handle.wait();
-  for (ReduceBucket& bucket : reduce_buckets_) bucket.handle.wait();
-}
-
-void GradientSums::launched(std::span<Param* const> params) {
-  const StoreConfig& config = context_.config;
-  for (Param* const param : params) {
-    if (!count(*param) || converts(config)) continue;
-    const ParamState& state = state_of(*param);
-    if (config.sharding == Sharding::none) --reduce_buckets_[state.bucket].pending;
-  }
-  if (!config.shards_gradients() || converts(config)) return;
-  // Copies are summed when all of a bucket has been added up: see settle().
-  const auto is_missing = [&](std::size_t f) { return flats_[f].pending > 0; };
-  for (const Bucket& bucket : context_.layout.buckets)
-    if (std::ranges::none_of(bucket.flats, is_missing))
-      for (const std::size_t f : bucket.flats) flats_[f].over_replicas = true;
-}
-
 void GradientSums::finish() {
   const FlatLayout& layout = context_.layout;
   const StoreConfig& config = context_.config;
@@ -350,7 +319,7 @@ void GradientSums::finish() {
   for (ReduceBucket& bucket : reduce_buckets_) bucket.handle.wait();
   settle();
   // 2. The ranks that hold the same weights, as far as they have not begun.
-  if (converts(config)) {
+  if (converts_sums(config)) {
     reduce_low_precision();
   } else if (config.sharding != Sharding::none) {
     for (const FlatParameter& flat : layout.flats)

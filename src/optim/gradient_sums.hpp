@@ -17,6 +17,15 @@
 
 namespace trireme::optim {
 
+// Sums over ranks are sent in another type than the accumulator's, or of numbers that are
+// kept in one. They wait for finish(): memory for such numbers is that of one flat
+// parameter.
+inline bool converts_sums(const StoreConfig& config) {
+  return config.low_precision_traffic() ||
+         (config.shards_gradients() ? config.low_precision_sums()
+                                    : config.low_precision_gradients());
+}
+
 // Sharding::none and optimizer: gradients are accumulated unsharded and reduced once a
 // step, as soon as the last contribution is there, or in finish() where they are kept or
 // sent in less than the accumulator's type. Beyond: each microbatch's are reduced and
@@ -98,12 +107,8 @@ class GradientSums : private PartialSums::Codec {
   void clear();
   void bind_whole();
   void cut_buckets();
-  // Notes a contribution; returns whether it was the last of this step.
-  bool count(Param& param);
-  ParamState& state_of(const Param& param);
-  TensorView unsharded(const FlatParameter& flat) const {
-    return unsharded_in(sums_, flat);
-  }
+  // Notes a contribution; null unless it was the last of this step.
+  const ParamState* count(Param& param);
   // Gradients that a module adds to.
   // The fitting one that was opened longest ago; the smallest of them where the module
   // has other buckets that are larger.

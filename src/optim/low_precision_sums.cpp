@@ -76,7 +76,7 @@ void GradientSums::reduce_low_precision() {
   for (const FlatParameter& flat : context_.layout.flats) {
     if (flat.frozen) continue;
     if (context_.config.sharding == Sharding::optimizer && flat.shard_group->size() > 1) {
-      const TensorView sum = unsharded(flat);
+      const TensorView sum = unsharded_in(sums_, flat);
       const TensorView values = decoded ? values_.view().rows(0, flat.elements) : sum;
       if (decoded) decode_sum(flat, flat.whole(), sum, values);
       traffic_.reduce_scatter(flat, values);

@@ -229,6 +229,12 @@ std::size_t ParameterStore::state_bytes() const {
          (gradients_ ? gradients_->bytes_at_rest() : 0) + optimizer_bytes();
 }
 
+ParameterStore::PassingBytes ParameterStore::passing_bytes() const {
+  return {weights_.bytes() - weights_.bytes_at_rest(),
+          gradients_ ? gradients_->bytes() - gradients_->bytes_at_rest() : 0,
+          state_.workspace_bytes(), weights_.staging_bytes()};
+}
+
 std::size_t ParameterStore::workspace_bytes() const {
   return codec_.bytes() + scales_.bytes() + state_.workspace_bytes() +
          (gradients_ ? gradients_->workspace_bytes() : 0);

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "base/weight_access.hpp"
@@ -57,10 +56,9 @@ class ParameterStore final : public WeightAccess {
     if (gradients_) gradients_->settle();
   }
 
-  // See GradientSums: what a graph that holds sums over replicas waits for, and that it
-  // was launched.
-  void wait_for_sums() { gradients_->wait_for_sums(); }
-  void launched(std::span<Param* const> params) { gradients_->launched(params); }
+  // What a graph that holds sums over replicas waits for, and is told when it was
+  // launched.
+  GradientSums& sums() { return *gradients_; }
 
   // One step's gradients: begin_step, then the contributions of every microbatch, then
   // finish_gradients. See GradientSums.
@@ -101,13 +99,6 @@ class ParameterStore final : public WeightAccess {
   std::int64_t local_elements() const;  // parameters on this rank, without padding
   std::size_t weight_bytes() const { return weights_.bytes(); }
   std::size_t gradient_bytes() const { return gradients_ ? gradients_->bytes() : 0; }
-  // Of these, what is gathered or opened for modules that run.
-  std::size_t gathered_bytes() const {
-    return weights_.bytes() - weights_.bytes_at_rest();
-  }
-  std::size_t opened_gradient_bytes() const {
-    return gradients_ ? gradients_->bytes() - gradients_->bytes_at_rest() : 0;
-  }
   std::size_t optimizer_bytes() const { return state_.bytes() + outer_.bytes(); }
   // Of these, what is on the device wherever the rest lies.
   std::size_t resident_optimizer_bytes() const {
@@ -119,13 +110,17 @@ class ParameterStore final : public WeightAccess {
   std::size_t state_bytes() const;
   // Memory that low-precision numbers pass through, and scales.
   std::size_t workspace_bytes() const;
-  std::size_t update_workspace_bytes() const { return state_.workspace_bytes(); }
   std::size_t communication_bytes() const;
   std::size_t staged_bytes() const {
     return state_.staging_bytes() + weights_.staging_bytes();
   }
-  // Of these, what weights are read into from a disk.
-  std::size_t weight_read_bytes() const { return weights_.staging_bytes(); }
+  // Of these, what a step needs for some time only.
+  struct PassingBytes {
+    std::size_t weights = 0, gradients = 0;  // gathered and opened for modules that run
+    std::size_t update = 0;                  // of the workspace: the update's
+    std::size_t reads = 0;  // of what is staged: weights that come from a disk
+  };
+  PassingBytes passing_bytes() const;
   // Where the state lies, and how much of it and of weights is on a disk.
   const StateMemory& memory() const { return memory_; }
 

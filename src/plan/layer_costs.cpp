@@ -107,12 +107,12 @@ LayerCosts measure_layers(const config::RunConfig& config, const PlannedDevice& 
   double elements = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     LayerCost& layer = layers[i];
-    layer.saved_bytes = static_cast<double>(engine.demand().saved[i]);
+    layer.saved_bytes = static_cast<double>(engine.executor().demand().saved[i]);
     elements += layer.parameters + layer.expert_parameters;
   }
   costs.working_bytes = static_cast<double>(
       engine.workspace_bytes() + static_cast<std::size_t>(engine.kernel_bytes()) +
-      engine.demand().recomputed);
+      engine.executor().demand().recomputed);
   costs.boundary_bytes = static_cast<double>(engine.activation_shape().elements()) *
                          static_cast<double>(size_of(
                              deck.precision.recipe[TensorClass::pipeline_traffic].type));
@@ -150,7 +150,7 @@ ChunkBytes run_chunks(const config::RunConfig& deck, const PlannedDevice& on) {
     if (kind == schedule::ActionKind::backward_input) input += seconds;
     if (kind == schedule::ActionKind::backward_weight) weight += seconds;
   }
-  return {engine.demand().saved, weight > 0 ? weight / (input + weight) : 0.0};
+  return {engine.executor().demand().saved, weight > 0 ? weight / (input + weight) : 0.0};
 }
 
 }  // namespace

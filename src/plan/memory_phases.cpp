@@ -59,7 +59,8 @@ class Parts {
   // and with the weights their shares; what is gathered is on the device. What is on a
   // disk takes no memory but that of windows.
   void add_store() {
-    std::size_t weights = store_.weight_bytes() - store_.gathered_bytes();
+    const optim::ParameterStore::PassingBytes passing = store_.passing_bytes();
+    std::size_t weights = store_.weight_bytes() - passing.weights;
     if (config_.parallel.offload == optim::Offload::weights) {
       std::int64_t elements = 0;
       for (const optim::FlatParameter& flat : store_.flats())
@@ -71,10 +72,9 @@ class Parts {
     }
     if (engine_.base()) weights += engine_.base()->code_bytes();
     add(MemoryClass::weights, weights, always);
-    add(MemoryClass::weights, store_.gathered_bytes(), in_forward);
-    add(MemoryClass::gradients, store_.gradient_bytes() - store_.opened_gradient_bytes(),
-        in_step);
-    add(MemoryClass::gradients, store_.opened_gradient_bytes(), in_compute);
+    add(MemoryClass::weights, passing.weights, in_forward);
+    add(MemoryClass::gradients, store_.gradient_bytes() - passing.gradients, in_step);
+    add(MemoryClass::gradients, passing.gradients, in_compute);
     std::size_t optimizer = store_.optimizer_bytes();
     if (config_.parallel.offload != optim::Offload::none) {
       const std::size_t resident = store_.resident_optimizer_bytes();
@@ -84,23 +84,23 @@ class Parts {
     }
     add(MemoryClass::optimizer, optimizer, always);
     // Reads of weights from a disk are forward's and backward's, the rest the update's.
-    const std::size_t reads = store_.weight_read_bytes();
-    add(MemoryClass::offloaded, reads, in_forward);
-    add(MemoryClass::offloaded, store_.staged_bytes() - reads, in_start | in_update);
+    add(MemoryClass::offloaded, passing.reads, in_forward);
+    add(MemoryClass::offloaded, store_.staged_bytes() - passing.reads,
+        in_start | in_update);
   }
 
   void add_activations() {
-    const std::size_t evaluated = engine_.demand().evaluation.activations;
+    const std::size_t evaluated = engine_.executor().demand().evaluation.activations;
     add(MemoryClass::activations, evaluated, in_forward);
     add(MemoryClass::activations, engine_.activation_bytes() - evaluated, in_compute);
     add(MemoryClass::offloaded, engine_.offloaded_activation_bytes(), in_compute);
   }
 
   void add_workspace() {
-    const std::size_t scratch = engine_.demand().scratch,
-                      evaluated = engine_.demand().evaluation.scratch,
+    const std::size_t scratch = engine_.executor().demand().scratch,
+                      evaluated = engine_.executor().demand().evaluation.scratch,
                       store = store_.workspace_bytes(),
-                      update = store_.update_workspace_bytes(),
+                      update = store_.passing_bytes().update,
                       base = engine_.base() ? engine_.base()->working_bytes() : 0;
     add(MemoryClass::workspace, evaluated, in_forward);
     add(MemoryClass::workspace, scratch - evaluated, in_compute);
@@ -118,7 +118,7 @@ class Parts {
     for (const comm::Group* group : mesh_.groups()) staging += group->staging_bytes();
     add(MemoryClass::communication, staging, always & ~in_checkpoint);
     add(MemoryClass::communication, store_.communication_bytes(), in_compute);
-    const std::size_t received = engine_.received_gradient_bytes();
+    const std::size_t received = engine_.executor().bytes().received_gradients;
     add(MemoryClass::communication, received, in_compute);
     add(MemoryClass::communication, engine_.communication_bytes() - received, in_forward);
     add(MemoryClass::communication, engine_.totals().bytes(), in_step);

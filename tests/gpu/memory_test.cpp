@@ -75,7 +75,7 @@ void expect_as_planned(const config::RunConfig& config) {
   // On a real GPU libraries decide: sums in a product's epilogue take less, cuDNN may
   // take more than what own kernels plan.
   if (cuda_devices().front().emulated) {
-    EXPECT_EQ(held.used, engine.demand().kernels);
+    EXPECT_EQ(held.used, engine.executor().demand().kernels);
   }
 }
 

@@ -69,7 +69,7 @@ Measured measure(const std::string& compute, const Words& words) {
   const Bytes before = memory_use(MemoryClass::activations).bytes;
   const Bytes host_before = memory_use(MemoryClass::offloaded).bytes;
   m.outcome = train_steps(m.config, mesh, 2, true, [&](engine::Engine& engine) {
-    m.demand = engine.demand();
+    m.demand = engine.executor().demand();
     m.activations = static_cast<Bytes>(engine.activation_bytes());
     m.ledger = memory_use(MemoryClass::activations).bytes - before;
     m.on_host = memory_use(MemoryClass::offloaded).bytes - host_before;

@@ -91,16 +91,16 @@ TEST(Memory, AnEvaluationTakesWhatIsPlanned) {
     const auto config = equality_config(model, "fp32", {"metrics.validate_every=1"});
     comm::Mesh mesh = test_mesh(config);
     engine::Engine engine(config, mesh, mesh.device());
-    EXPECT_EQ(engine.reached().activations, 0u);
+    EXPECT_EQ(engine.executor().reached().activations, 0u);
     const Buffer ids(
         Device::host(), DType::i32,
         {config.batch.micro * static_cast<std::int64_t>(engine.positions().size())},
         MemoryClass::data, "ids");
     engine.evaluate(ids.view(), ids.view());
-    const auto reached = engine.reached();
+    const auto reached = engine.executor().reached();
     EXPECT_GT(reached.scratch, 0u);
-    EXPECT_EQ(reached.activations, engine.demand().evaluation.activations);
-    EXPECT_EQ(reached.scratch, engine.demand().evaluation.scratch);
+    EXPECT_EQ(reached.activations, engine.executor().demand().evaluation.activations);
+    EXPECT_EQ(reached.scratch, engine.executor().demand().evaluation.scratch);
     const plan::Plan plan = plan::make_plan(config, world().rank());
     const auto at = [&](plan::MemoryPhase phase, MemoryClass c) {
       return plan.used[static_cast<std::size_t>(phase)][static_cast<std::size_t>(c)];
