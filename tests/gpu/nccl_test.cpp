@@ -295,17 +295,20 @@ TEST(Nccl, TensorAndContextRanksTrainWithGraphs) {
 }
 
 // What the ranks gather and reduce of sharded weights and gradients is in the graphs,
-// with the buffers that take turns, and so are sums over copies, and over replicas of
-// what is not sharded, also where a step has one microbatch. Bits are those of no graphs
-// and of MPI; calls are those of the same deck whose kernels are launched one by one. In
-// a pipeline sums over replicas begin between the kernels of the last microbatch, which
-// is not replayed.
+// with the buffers that take turns, and so are sums over replicas of what is not sharded,
+// also where a step has one microbatch. Bits are those of no graphs and of MPI; calls are
+// those of the same deck whose kernels are launched one by one. Sums over copies of
+// shards, and over replicas in a pipeline, begin between the kernels of the last
+// microbatch, which is not replayed.
 TEST(Nccl, ShardedRanksTrainWithGraphs) {
   struct Way {
     const char* model;
     const char* compute;
     Words words;
     std::int64_t launches;  // of a step
+    // Of the first, where no ranks have to record alike: a microbatch finds the graphs of
+    // one before it.
+    std::int64_t first = 0;
   };
   std::vector<Way> ways = {
       {"llama-tied", "bf16", {"parallel.sharding_strategy=NO_SHARD"}, 8},
@@ -328,13 +331,8 @@ TEST(Nccl, ShardedRanksTrainWithGraphs) {
     ways = {{"llama",
              "fp32",
              {"parallel.sharding_strategy=HYBRID_SHARD", "parallel.shard_group=2"},
-             4},
-            {"llama-tied",
-             "fp32",
-             {"parallel.sharding_strategy=HYBRID_SHARD", "parallel.shard_group=2",
-              "batch.global=4"},
              2},
-            {"llama", "fp32", {"parallel.pipeline=2", "parallel.schedule=1f1b"}, 6},
+            {"llama", "fp32", {"parallel.pipeline=2", "parallel.schedule=1f1b"}, 6, 2},
             {"gpt2-tied",
              "fp32",
              {"parallel.sharding_strategy=FULL_SHARD", "parallel.tensor=2",
@@ -364,7 +362,7 @@ TEST(Nccl, ShardedRanksTrainWithGraphs) {
     EXPECT_EQ(recorded.calls, singly.calls);
     EXPECT_EQ(recorded.bytes, singly.bytes);
     EXPECT_EQ(recorded.flying, 0);
-    EXPECT_EQ(recorded.launches, 3 * way.launches);
+    EXPECT_EQ(recorded.launches, 3 * way.launches + way.first);
     EXPECT_EQ(singly.launches, 0);
   }
 }
