@@ -118,9 +118,9 @@ unset SLURM_MEM_PER_NODE
 refused() {
   local text=$1
   shift
-  run 2 train "$deck" --check run.steps=2 run.directory="$work/run" "$@"
+  run 2 train "$deck" --check run.directory="$work/run" "$@"
   check "checked: $text" expect 73 "$text"
-  run 2 train "$deck" run.steps=2 run.directory="$work/run" "$@"
+  run 2 train "$deck" run.directory="$work/run" "$@"
   check "run: $text" expect 73 "$text"
 }
 rm -rf "$work/run"
