@@ -13,7 +13,7 @@ namespace trireme::io {
 // What a rank has written.
 struct ShardReport {
   FileEntry file;     // no name: no shard
-  std::string index;  // of the boxes in it, for merge_indices()
+  std::string index;  // of the boxes in it, for IndexGather
 };
 
 // The place of a rank among those that write one file, each after the one before it.

@@ -6,10 +6,9 @@
 
 namespace trireme {
 
-// Why this process can make no file in a folder that is there; empty: it can. What the
-// permissions allow is tried only where the file system has no blocks, as the kernel's
-// own
-// (/proc, /sys) have none, which allow and refuse: by a file that is removed at once.
+// Why this process can make no file in a folder that is there; empty: it can. A file is
+// made, and removed at once, only where permissions allow it and the file system has no
+// blocks: those of the kernel (/proc, /sys) allow and then refuse.
 std::string why_no_files_in(const std::string& folder);
 
 }  // namespace trireme
