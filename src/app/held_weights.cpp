@@ -29,12 +29,13 @@ void report_codes(comm::World& world, const infer::LoadedModel& model) {
   const double decoded = sum(model.codes().number_bytes());
   const double working = sum(model.codes().working_bytes());
   const double others = sum(model.number_bytes());
-  if (codes == 0) return;
-  log::info(
-      "weights   {} of codes in place of {} of {}, {} to decode in, {} of other "
-      "weights",
-      human_bytes(codes), human_bytes(decoded), name_of(model.dtype()),
-      human_bytes(working), human_bytes(others));
+  if (codes == 0 || world.rank() != 0) return;
+  // Standard output is for what the model writes, which others read.
+  log::error(
+      format("weights   {} of codes in place of {} of {}, {} to decode in, {} of other "
+             "weights",
+             human_bytes(codes), human_bytes(decoded), name_of(model.dtype()),
+             human_bytes(working), human_bytes(others)));
 }
 
 }  // namespace trireme::app
