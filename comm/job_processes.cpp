@@ -151,8 +151,15 @@ std::string describe(const JobHere& here) {
 }
 
 bool is_launched() {
-  return std::any_of(rank_variables.begin(), rank_variables.end(),
-                     [](const char* name) { return std::getenv(name) != nullptr; });
+  return std::any_of(rank_variables.begin(), rank_variables.end(), [](const char* name) {
+    // A batch script has Slurm's rank 0 too, but no step: what it calls is no rank.
+    const char* environment = std::getenv("ENVIRONMENT");
+    const bool of_script = std::string_view(name) == "SLURM_PROCID" &&
+                           std::getenv("SLURM_STEP_NUM_TASKS") == nullptr &&
+                           environment != nullptr &&
+                           std::string_view(environment) == "BATCH";
+    return !of_script && std::getenv(name) != nullptr;
+  });
 }
 
 }  // namespace trireme::comm

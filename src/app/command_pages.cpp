@@ -183,6 +183,7 @@ of documents and what is no target.
   --step N           of a deck: the step (default 1)
   --row N            of a deck: the row of the step's batch (default 0)
   --ranks N          of a deck: as so many ranks would train
+  --value KEY        of a deck: only writes one value, such as of run.spare_nodes
 
   trireme inspect runs/quickstart/checkpoints/latest --verify)"},
     CommandPage{"convert", R"(usage: trireme convert FROM TO [options]

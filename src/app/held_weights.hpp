@@ -12,8 +12,8 @@ namespace trireme::app {
 // around a GPU. Throws Error(command_line) for another word, and for codes there.
 infer::Held held_weights(const Arguments& arguments, Device device);
 
-// Says on standard error how much is kept as codes, where anything is. Collective over the
-// world.
+// Says on standard error how much is kept as codes, where anything is. Collective over
+// the world.
 void report_codes(comm::World& world, const infer::LoadedModel& model);
 
 }  // namespace trireme::app

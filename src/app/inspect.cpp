@@ -262,27 +262,31 @@ void inspect_checkpoint(comm::World& world, const Arguments& arguments,
 int inspect(comm::World& world, const Arguments& given) {
   Arguments arguments = given;
   world.agree([&] {
-    constexpr Option options[] = {{"--verify", false},  {"--tokenizer", true},
-                                  {"--tensors", false}, {"--make-views", false},
-                                  {"--sequence", true}, {"--step", true},
-                                  {"--row", true},      {"--ranks", true}};
+    constexpr Option options[] = {
+        {"--verify", false},     {"--tokenizer", true}, {"--tensors", false},
+        {"--make-views", false}, {"--sequence", true},  {"--step", true},
+        {"--row", true},         {"--ranks", true},     {"--value", true}};
     constexpr const char* usage =
         "trireme inspect CHECKPOINT|FOLDER [--tensors | --verify | --make-views], or "
         "DATA [--tokenizer F] [--sequence N], or DECK [section.key=value ...] "
-        "[--tokenizer F] [--step N] [--row N] [--ranks N]";
+        "[--value section.key | [--tokenizer F] [--step N] [--row N] [--ranks N]]";
     arguments.parse(usage, options, 1, 10000);
     const bool deck = is_deck(arguments.words().front());
     require(deck || arguments.words().size() == 1, Status::command_line,
             "unexpected argument '{}': only a deck takes more words{}",
             arguments.words().back(), usage_below(usage));
-    for (const char* option : {"--step", "--row", "--ranks"})
+    for (const char* option : {"--step", "--row", "--ranks", "--value"})
       require(deck || !arguments.has(option), Status::command_line, "{} goes with a deck",
               option);
     for (const char* option : {"--verify", "--tensors", "--make-views", "--sequence"})
       require(!deck || !arguments.has(option), Status::command_line,
               "{} does not go with a deck", option);
     const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
-    if (deck && world.rank() == 0) inspect_deck(arguments, static_cast<int>(ranks));
+    if (!deck || world.rank() != 0) return;
+    if (arguments.has("--value"))
+      print_deck_value(arguments);
+    else
+      inspect_deck(arguments, static_cast<int>(ranks));
   });
   if (is_deck(arguments.words().front())) return 0;
   const std::string& path = arguments.words().front();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "app/deck_arguments.hpp"
@@ -14,8 +15,11 @@
 #include "base/output.hpp"
 #include "base/text.hpp"
 #include "base/text_table.hpp"
+#include "config/deck_table.hpp"
+#include "config/start_model.hpp"
 #include "data/text_source.hpp"
 #include "engine/documents.hpp"
+#include "io/deck_toml.hpp"
 #include "text/tokenizer.hpp"
 #include "train/sample_row.hpp"
 #include "train/sample_turns.hpp"
@@ -119,6 +123,25 @@ void print_row(const train::SampleRow& row, const Words& words) {
 }  // namespace
 
 bool is_deck(const std::string& path) { return path.ends_with(".toml"); }
+
+void print_deck_value(const Arguments& arguments) {
+  for (const char* option : {"--tokenizer", "--step", "--row", "--ranks"})
+    require(!arguments.has(option), Status::command_line,
+            "--value prints one value of the deck: leave out {}", option);
+  const std::string name = arguments.text("--value", "");
+  const auto table = config::deck_table();
+  const bool known = std::any_of(table.begin(), table.end(), [&](const io::DeckKey& key) {
+    return io::full_name(key) == name;
+  });
+  require(known, Status::command_line,
+          "--value {}: decks have no such key: trireme help deck lists them",
+          io::shorten(name, 80));
+  const std::vector<std::string>& words = arguments.words();
+  const io::Deck deck =
+      config::load_with_model(words.front(), std::span(words).subspan(1), read_model);
+  deck.require_sound();
+  output::write(deck.value_text(name) + "\n");
+}
 
 void inspect_deck(const Arguments& arguments, int ranks) {
   const config::RunConfig config = load_deck(arguments.words(), ranks).config;

@@ -20,7 +20,8 @@ std::string JobScript::text() const {
 # A training job that saves before its time limit and continues by itself; by `trireme init`.
 # Usage: sbatch {}.sbatch [section.key=value ...]
 #   TRIREME=<path>   the program (default: the one that wrote this)
-#   TRIREME_SPARE_NODES=N   of --nodes, N only take the place of nodes that fail (default: 0)
+#   TRIREME_SPARE_NODES=N   of --nodes, N only take the place of nodes that fail (default: the
+#                           deck's run.spare_nodes)
 # Account, partition and time are your site's: here, or as options of sbatch.
 #SBATCH --job-name={}
 #SBATCH --nodes={}
@@ -62,6 +63,7 @@ launch() {
     "$trireme" train "$deck" "$@"
 }
 stop() { scancel --signal=TERM "$job"; }  # srun itself would kill the ranks on TERM
+deck_value() { "$trireme" inspect "$deck" "${@:2}" --value "$1"; }
 )sh",
              shell_quoted(directory), shell_quoted(program), shell_quoted(deck)) +
          std::string(end_of_job_scripts());

@@ -17,7 +17,7 @@ constexpr std::string_view start_and_again =
 # From here on all job scripts of Trireme are alike. USR1 and TERM that reach this script alone
 # go on to the ranks. A job that stopped with a checkpoint (75) is queued again. Ranks that
 # crashed, hung or computed wrongly start again in this allocation, on the nodes that Slurm can
-# reach and the program has not named as bad: as many as before where TRIREME_SPARE_NODES of the
+# reach and the program has not named as bad: as many as before where run.spare_nodes of the
 # job's are left for that, else fewer; where the deck does not fit these, the job is queued
 # again. TRIREME_MOST_STARTS (3) starts in a row that got nowhere end the job: the
 # program removes the file of starts once it runs, and from then on refuses one more start from
@@ -34,11 +34,17 @@ if ! [[ $TRIREME_MOST_STARTS =~ ^[1-9][0-9]{0,5}$ ]]; then
 fi
 most_starts=$TRIREME_MOST_STARTS
 all_nodes=${SLURM_JOB_NUM_NODES:-1}
-node_count=$((all_nodes - ${TRIREME_SPARE_NODES:-0}))
-if [ "$node_count" -lt 1 ]; then
-  echo "TRIREME_SPARE_NODES=$TRIREME_SPARE_NODES of $all_nodes nodes: ask for more, --nodes" >&2
+spare_nodes=$TRIREME_SPARE_NODES
+[ -n "$spare_nodes" ] || spare_nodes=$(deck_value run.spare_nodes "$@") || {
+  status=$?
+  echo "run.spare_nodes of the deck was not read: TRIREME_SPARE_NODES=0 does without" >&2
+  exit $status
+}
+if ! [[ $spare_nodes =~ ^[0-9]{1,7}$ ]] || [ "$spare_nodes" -ge "$all_nodes" ]; then
+  echo "spare nodes: $spare_nodes of $all_nodes: ask for more nodes, --nodes" >&2
   exit 64
 fi
+node_count=$((all_nodes - 10#$spare_nodes))
 node_tasks=${SLURM_NTASKS_PER_NODE:-$(((${SLURM_NTASKS:-1} + node_count - 1) / node_count))}
 most_nodes=$node_count
 nodes=  # of the next start, with commas; none: all of the job, as Slurm gives them
@@ -165,6 +171,8 @@ std::string log_lines(const std::string& sweep) {
 std::string_view end_of_job_scripts() { return start_and_again; }
 
 std::string SweepScript::text() const {
+  std::string overrides;
+  for (const std::string& each : base) overrides += " " + shell_quoted(each);
   return format(
              R"sh(#!/bin/bash
 # The points of a sweep as a job array; written by `trireme sweep`.
@@ -205,8 +213,10 @@ launch() {
     "$trireme" train --manifest "$folder/sweep.toml" --index "$index"
 }
 stop() { scancel --signal=TERM "$job"; }  # srun itself would kill the ranks on TERM
+deck_value() { "$trireme" inspect "$folder/deck.toml"{} --value "$1"; }
 )sh",
-             shell_quoted(directory), shell_quoted(program), shell_quoted(sweep)) +
+             shell_quoted(directory), shell_quoted(program), shell_quoted(sweep),
+             overrides) +
          std::string(start_and_again);
 }
 

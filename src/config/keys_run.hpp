@@ -85,6 +85,14 @@ struct RunKeys : Section {
       within(0, 1e9),
       "Stop with a checkpoint before this much time has passed; 0: no limit.",
       sets<&RunConfig::run, &RunSettings::time_limit>};
+  Integer spare_nodes{*this,
+                      "spare_nodes",
+                      "nodes",
+                      "0",
+                      within(0, 1e6),
+                      "Nodes of the job that only take the place of nodes that fail. Job "
+                      "scripts read it; "
+                      "their TRIREME_SPARE_NODES goes before."};
 };
 
 struct DataKeys : Section {

@@ -175,6 +175,7 @@ RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
   config.batch.sequence_ramp = read_ramp(deck, key::batch.sequence_ramp);
   count_for_schedules(deck, config);
   config.health.steps.clip = config.optimizer.clip;
+  static_cast<void>(deck[key::run.spare_nodes]);  // for job scripts: inspect --value
   return config;
 }
 

@@ -66,6 +66,14 @@ cat >"$work/bin/sleep" <<'END_OF_STAND_IN'
 #!/bin/bash
 [ "$1" = 10 ] || exec /bin/sleep "$@"
 END_OF_STAND_IN
+# The program, which says what the deck holds; after it has failed scripts end.
+cat >"$work/bin/trireme" <<'END_OF_STAND_IN'
+#!/bin/bash
+echo "$*" >"$STAND_INS/inquiry"
+[ ! -e "$STAND_INS/spares" ] || exec cat "$STAND_INS/spares"
+[ ! -e "$STAND_INS/bad-deck" ] || { echo "trireme: error: bad" >&2; exit 65; }
+echo 0
+END_OF_STAND_IN
 chmod +x "$work/bin/"*
 ln -s srun "$work/bin/mpirun"
 ln -s srun "$work/bin/mpiexec"
@@ -99,7 +107,7 @@ set_up() {  # STATUS STATE
   echo "$2" >"$work/job/state"
   echo 0 >"$work/job/refuses"
   echo 9 >"$work/job/job-id"
-  (cd "$work/job" && rm -rf asked begins bad note runs most left next starts nodes .trireme-starts.*)
+  (cd "$work/job" && rm -rf asked begins bad bad-deck spares note runs most left next starts nodes .trireme-starts.*)
   touch "$work/job/reachable"
 }
 starts() { cat "$work/job/starts"; }
@@ -258,6 +266,34 @@ set_up 0 RUNNING
 job "$SOURCE/jobs/train.sbatch" my.toml
 check "spare nodes alone" test "$status" = 64
 unset TRIREME_SPARE_NODES
+# What the deck says: run.spare_nodes.
+spares() {  # NUMBER STATUS
+  set_up "$2" RUNNING
+  all_nodes
+  lose n2 down
+  echo "$1" >"$work/job/spares"
+  job "$SOURCE/jobs/train.sbatch" my.toml run.seed=2
+}
+spares 1 137
+check "a spare node of the deck" test "$(lists)" = "n1,n2,n3 n1,n3,n10 n1,n3,n10 "
+check "the deck and its overrides are asked" \
+  grep -qx 'inspect my.toml run.seed=2 --value run.spare_nodes' "$work/job/inquiry"
+for wrong in 4 -1 x '' '1 1'; do
+  spares "$wrong" 0
+  check "spare nodes of the deck: '$wrong'" test "$status" = 64
+done
+TRIREME_SPARE_NODES=1 spares 4 137
+check "a variable goes before the deck" test "$(lists)" = "n1,n2,n3 n1,n3,n10 n1,n3,n10 "
+set_up 0 RUNNING
+touch "$work/job/bad-deck"
+rm -f "$work/job/starts"
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "a bad deck ends the job before a start" test "$status" = 65 -a ! -e "$work/job/starts"
+run 1 sweep "$deck" run.spare_nodes=7 --directory "$work/spares" --grid run.seed=1,2
+set_up 0 RUNNING
+SLURM_ARRAY_TASK_ID=0 job "$work/spares/sweep.sbatch"
+check "a sweep asks the program itself" test "$status" = 64
+check "and says what it answers" grep -qs '^spare nodes: 7 of 4' "$work/out" "$work/spares/slurm-0.out"
 for code in 65 78; do
   set_up 137 RUNNING
   all_nodes
