@@ -42,6 +42,21 @@ std::vector<nn::ModulePattern<T>> read_patterns(const ConfigFields& fields,
   return all;
 }
 
+// The names of target_modules. Empty where it is a text, which may be a regular
+// expression of Python's, or is not there.
+std::vector<std::string> read_targets(const ConfigFields& fields) {
+  constexpr const char* key = "target_modules";
+  if (!fields.has(key) || fields.value(key).is_string()) return {};
+  const io::Json& json = fields.value(key);
+  std::vector<std::string> targets;
+  if (json.is_array())
+    for (const io::Json& each : json)
+      if (each.is_string()) targets.push_back(each.get<std::string>());
+  if (!json.is_array() || targets.size() != json.size())
+    fields.refuse(key, "is neither names nor a regular expression");
+  return targets;
+}
+
 std::string shape_text(const io::SafetensorsTensor& tensor) {
   const auto shape = tensor.shape();
   return shape ? format("{}", *shape) : std::string("no shape of at most four dims");
@@ -81,6 +96,7 @@ void AdapterFolder::read_config() {
   config_.ranks = read_patterns<std::int64_t>(fields, "rank_pattern", 0);
   config_.alphas = read_patterns<double>(fields, "alpha_pattern", -1);
   config_.targets = {std::string(nn::all_linear)};
+  targets_ = read_targets(fields);
 }
 
 void AdapterFolder::match(const model::ModelConfig& model) {
@@ -122,6 +138,7 @@ void AdapterFolder::match(const model::ModelConfig& model) {
     by_name_[found.name] = {&tensor, found.place};
   }
   check_company(wrong);
+  check_targets(wrong);
   if (wrong.empty() && by_name_.empty()) wrong.push_back("there are no tensors");
   if (wrong.empty()) return;
   std::string text;
@@ -156,6 +173,27 @@ void AdapterFolder::check_company(std::vector<std::string>& wrong) const {
                            std::string(nn::magnitude_suffix)))
       without(stored, "lora_magnitude_vector, which use_dora asks for");
   }
+}
+
+// PEFT makes matrices for what the targets name, and refuses targets that name nothing.
+void AdapterFolder::check_targets(std::vector<std::string>& wrong) const {
+  if (targets_.empty()) return;
+  bool matrices = false;
+  for (const auto& [name, stored] : by_name_) {
+    const std::string_view tensor = stored.tensor->entry.name;
+    if (!tensor.ends_with(nn::down_suffix)) continue;
+    matrices = true;
+    const std::string module(
+        tensor.substr(adapter_prefix.size(),
+                      tensor.size() - adapter_prefix.size() - nn::down_suffix.size()));
+    for (const std::string& target : targets_)
+      if (nn::ends_with_module(module, target)) return;
+  }
+  if (matrices)
+    wrong.push_back(
+        format("'target_modules' of {} names none of the modules that have "
+               "matrices here",
+               adapter_config_name));
 }
 
 std::vector<std::string> AdapterFolder::modules() const {

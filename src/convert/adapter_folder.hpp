@@ -51,6 +51,7 @@ class AdapterFolder : public io::TensorSource {
   void read_config();
   void match(const model::ModelConfig& model);
   void check_company(std::vector<std::string>& wrong) const;
+  void check_targets(std::vector<std::string>& wrong) const;
 
   struct Stored {
     const io::SafetensorsFolder::Tensor* tensor = nullptr;
@@ -59,6 +60,7 @@ class AdapterFolder : public io::TensorSource {
 
   mutable io::SafetensorsFolder files_;  // which files are open is no state of it
   nn::AdapterConfig config_;
+  std::vector<std::string> targets_;  // names of the file
   std::map<std::string, Stored> by_name_;
 };
 
