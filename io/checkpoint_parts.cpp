@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint_parts.hpp"
 
+#include <map>
+
 #include "io/checkpoint_complete.hpp"
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_shard.hpp"
@@ -29,25 +31,6 @@ void require_room(comm::World& world, const std::string& directory,
   if (world.rank() == 0) require_space(directory, needed);
 }
 
-// Indices of all shards, by their numbers, on rank 0, those of some together.
-std::vector<std::string> exchange(comm::World& world, std::vector<std::string> mine,
-                                  std::size_t shards) {
-  std::vector<std::string> all;
-  const std::size_t ranks = to_size(world.size());
-  for (std::size_t turn = 0; turn * ranks < shards; ++turn) {
-    IndexGather indices(world,
-                        turn < mine.size() ? std::move(mine[turn]) : std::string());
-    while (!indices.done()) {
-      indices.gather_next();
-      world.agree([&] {
-        if (world.rank() == 0) indices.merge();
-      });
-    }
-    for (std::string& text : indices.take()) all.push_back(std::move(text));
-  }
-  return all;
-}
-
 }  // namespace
 
 PartsResult write_checkpoint_parts(comm::World& world, const std::string& directory,
@@ -65,7 +48,7 @@ PartsResult write_checkpoint_parts(comm::World& world, const std::string& direct
   });
   PartsResult result{static_cast<std::int64_t>(shards.size()), 0};
   try {
-    std::vector<std::string> reports;
+    std::map<int, std::string> reports;
     std::int64_t kept = 0;
     world.agree([&] {
       const PartialWork work(Directory::own(directory).open(temporary));
@@ -74,16 +57,16 @@ PartsResult write_checkpoint_parts(comm::World& world, const std::string& direct
            i += to_size(world.size())) {
         const int number = static_cast<int>(i);
         if (auto note = work.note_of(shard_name(number))) {
-          reports.push_back(std::move(*note));
+          reports[number] = std::move(*note);
           ++kept;
           continue;
         }
         ShardReport report = write_shard(work.folder(), shard_name(number), shards[i]);
-        reports.push_back(std::move(report.index));
-        work.record(report.file, reports.back());
+        work.record(report.file, report.index);
+        reports[number] = std::move(report.index);
       }
     });
-    auto all = exchange(world, std::move(reports), shards.size());
+    auto all = gather_indices(world, std::move(reports));
     result.kept = static_cast<std::int64_t>(world.sum(static_cast<double>(kept)));
     world.agree([&] {
       if (world.rank() != 0) return;

@@ -182,7 +182,11 @@ void CheckpointWriter::advance() {
 
 void CheckpointWriter::start_gathering() {
   phase_ = Phase::gathering;
-  indices_.emplace(world_, std::exchange(report_, {}).index);
+  std::map<int, std::string>
+      mine;  // shards are in the order of the ranks that wrote them
+  std::string index = std::exchange(report_, {}).index;
+  if (!index.empty()) mine[world_.rank()] = std::move(index);
+  indices_.emplace(world_, std::move(mine));
   gather_next();
 }
 

@@ -12,6 +12,7 @@
 #include "base/log.hpp"
 #include "io/checkpoint_manifest_json.hpp"
 #include "io/checkpoint_shard.hpp"
+#include "io/index_gather.hpp"
 #include "io/index_merge.hpp"
 #include "io/run_status.hpp"
 #include "train/partner_copies.hpp"
@@ -190,29 +191,13 @@ std::shared_ptr<io::CheckpointReader> open(comm::World& world, const std::string
                                            const ShardHolders& holders,
                                            const Found& found) {
   // 1. the holder of each shard sends its index; rank 0 puts them together
-  std::string lengths, texts;
-  for (const int shard : holders.held_by(world.rank())) {
-    const std::string& index = found.shards.at(shard).texts.index;
-    lengths += format("{} {} ", shard, index.size());
-    texts += index;
-  }
-  const auto all_lengths = world.gather_text(lengths),
-             all_texts = world.gather_text(texts);
+  std::map<int, std::string> mine;
+  for (const int shard : holders.held_by(world.rank()))
+    mine[shard] = found.shards.at(shard).texts.index;
+  const std::vector<std::string> parts = io::gather_indices(world, std::move(mine));
   std::string index;
   world.agree([&] {
-    if (world.rank() != 0) return;
-    std::vector<std::string_view> shards(static_cast<std::size_t>(holders.shards()));
-    for (std::size_t rank = 0; rank < all_lengths.size(); ++rank) {
-      const auto numbers = numbers_in(all_lengths[rank]);
-      std::size_t at = 0;
-      for (std::size_t i = 0; i + 1 < numbers.size(); i += 2) {
-        const auto bytes = static_cast<std::size_t>(numbers[i + 1]);
-        shards[static_cast<std::size_t>(numbers[i])] =
-            std::string_view(all_texts[rank]).substr(at, bytes);
-        at += bytes;
-      }
-    }
-    index = io::IndexMerge(shards).text();
+    if (world.rank() == 0) index = io::IndexMerge({parts.begin(), parts.end()}).text();
   });
   // 2. attributes are alike in all of them
   const bool has = holders.of(0) == world.rank();
