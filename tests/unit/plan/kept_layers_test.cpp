@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "config/deck_table.hpp"
 #include "model/stage.hpp"
 #include "plan/layer_costs.hpp"
+#include "small_deck.hpp"
 
 namespace trireme::plan {
 namespace {
@@ -14,23 +14,7 @@ namespace {
 using Layers = std::vector<std::int64_t>;
 
 config::RunConfig deck(const std::vector<std::string>& overrides) {
-  const std::string text = R"(
-[run]
-steps = 100
-device = "cpu"
-[model]
-hidden = 64
-heads = 4
-feed_forward = 128
-vocabulary = 256
-sequence = 64
-[data]
-source = "synthetic"
-[batch]
-global = 8
-)";
-  return config::make_run_config(
-      io::Deck::parse(text, "deck", overrides, config::deck_table()), 1);
+  return small_deck(overrides, 1);
 }
 
 // With experts in all layers but the first `dense`.

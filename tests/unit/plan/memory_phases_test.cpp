@@ -4,36 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include "config/deck_table.hpp"
 #include "plan/memory_room.hpp"
+#include "small_deck.hpp"
 
 namespace trireme::plan {
 namespace {
 
 config::RunConfig deck(const std::vector<std::string>& overrides = {}, int ranks = 2) {
-  const std::string text = R"(
-[run]
-steps = 100
-device = "cpu"
-[model]
-architecture = "llama"
-layers = 4
-hidden = 64
-heads = 4
-feed_forward = 128
-vocabulary = 128
-sequence = 64
-[data]
-source = "synthetic"
-[batch]
-global = 16
-micro = 4
-[optimizer]
-name = "adamw"
-learning_rate = 1e-3
-)";
-  return config::make_run_config(
-      io::Deck::parse(text, "deck", overrides, config::deck_table()), ranks);
+  return small_deck(overrides, ranks);
 }
 
 Plan planned(const std::vector<std::string>& overrides = {}) {

@@ -4,35 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include "config/deck_table.hpp"
+#include "small_deck.hpp"
 
 namespace trireme::plan {
 namespace {
 
 config::RunConfig deck(const std::vector<std::string>& overrides = {}) {
-  const std::string text = R"(
-[run]
-steps = 100
-device = "cpu"
-[model]
-architecture = "llama"
-layers = 4
-hidden = 64
-heads = 4
-feed_forward = 128
-vocabulary = 128
-sequence = 64
-[data]
-source = "synthetic"
-[batch]
-global = 16
-micro = 4
-[optimizer]
-name = "adamw"
-learning_rate = 1e-3
-)";
-  return config::make_run_config(
-      io::Deck::parse(text, "deck", overrides, config::deck_table()), 2);
+  return small_deck(overrides, 2);
 }
 
 std::optional<config::RunConfig> changed(const std::string& override) {

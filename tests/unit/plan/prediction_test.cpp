@@ -7,9 +7,9 @@
 #include <cmath>
 #include <set>
 
-#include "config/deck_table.hpp"
 #include "engine/activation_offload.hpp"
 #include "plan/step_clock.hpp"
+#include "small_deck.hpp"
 
 namespace trireme::plan {
 namespace {
@@ -35,29 +35,9 @@ Machine simple_machine() {
 
 config::RunConfig deck(int ranks, const std::string& more = "",
                        const std::vector<std::string>& overrides = {}) {
-  const std::string text = R"(
-[run]
-steps = 100
-device = "cpu"
-[model]
-architecture = "llama"
-layers = 4
-hidden = 64
-heads = 4
-feed_forward = 128
-vocabulary = 128
-sequence = 32
-[data]
-source = "synthetic"
-[batch]
-global = 16
-micro = 2
-[optimizer]
-name = "adamw"
-learning_rate = 1e-3
-)";
-  return config::make_run_config(
-      io::Deck::parse(text + more, "deck", overrides, config::deck_table()), ranks);
+  std::vector<std::string> all = {"model.sequence=32", "batch.micro=2"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return small_deck(all, ranks, more);
 }
 
 std::vector<Plan> timed_plans(const config::RunConfig& config, const Machine& machine) {
