@@ -156,10 +156,18 @@ function(trireme_module name)
     target_link_libraries(trireme_${name} INTERFACE trireme_options ${arg_USES})
     return()
   endif()
+  # Only the back end sees the headers of its libraries: what includes none of them is compiled
+  # alike in every build, which ccache must see from the options where headers are precompiled.
+  set(cuda_libraries)
+  foreach(library IN LISTS TRIREME_CUDA_LIBRARIES_${name})
+    list(APPEND cuda_libraries $<LINK_ONLY:${library}>)
+    set_property(SOURCE ${backend} APPEND PROPERTY INCLUDE_DIRECTORIES
+                 $<TARGET_PROPERTY:${library},INTERFACE_INCLUDE_DIRECTORIES>)
+  endforeach()
   add_library(trireme_${name} STATIC ${arg_SOURCES})
   target_link_libraries(trireme_${name} PUBLIC trireme_options ${arg_USES}
     PRIVATE trireme_module_options trireme_hardening ${arg_LIBRARIES}
-            ${TRIREME_CUDA_LIBRARIES_${name}})
+            ${cuda_libraries})
   if(NOT name IN_LIST _modules_of_loops)
     target_compile_options(trireme_${name} PRIVATE "$<$<CONFIG:Release>:-O2>")
   endif()
