@@ -99,16 +99,24 @@ Screen::Measured* Screen::measured_for(const Candidate& c) {
   return costs_.emplace(key, std::move(measured)).first->second.get();
 }
 
-const std::vector<LayerCost>& Screen::stages_of(Measured& measured, const Candidate& c) {
+// The work of blocks and head is counted on a model, which takes longer than an estimate.
+const std::vector<Range>& Screen::cut_of(const Candidate& c) {
   const int count = c.mesh.pipeline * c.virtual_stages;
-  std::vector<LayerCost>& stages = measured.stages[count];
+  const auto [found, made] = cuts_.try_emplace({c.grid, count});
+  if (!made) return found->second;
+  const config::RunConfig& base = space_.base(c);
+  const bool given = space_.deck().fixed.contains("parallel.stage_layers") &&
+                     std::ssize(base.parallel.stage_layers) == count;
+  return found->second = schedule::cut_stages(
+             base.model, count,
+             given ? base.parallel.stage_layers : std::vector<std::int64_t>());
+}
+
+const std::vector<LayerCost>& Screen::stages_of(Measured& measured, const Candidate& c) {
+  std::vector<LayerCost>& stages = measured.stages[c.mesh.pipeline * c.virtual_stages];
   if (!stages.empty()) return stages;
   const config::RunConfig& base = space_.base(c);
-  const bool cut_given = space_.deck().fixed.contains("parallel.stage_layers") &&
-                         std::ssize(base.parallel.stage_layers) == count;
-  const auto cut = schedule::cut_stages(
-      base.model, count,
-      cut_given ? base.parallel.stage_layers : std::vector<std::int64_t>());
+  const std::vector<Range>& cut = cut_of(c);
   const std::vector<LayerCost>& layers = measured.costs.layers;
   for (const Range& range : cut) {
     // An end without a block counts as nothing: its cost is known with a layer's only.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/split.hpp"
 #include "plan/layer_costs.hpp"
 #include "plan/search_space.hpp"
 
@@ -56,6 +57,7 @@ class Screen {
 
   bool allows(const Candidate& candidate);
   Measured* measured_for(const Candidate& candidate);
+  const std::vector<Range>& cut_of(const Candidate& c);
   const std::vector<LayerCost>& stages_of(Measured& measured, const Candidate& c);
   const Slots& slots_of(const Candidate& candidate);
   Parts parts(const Candidate& candidate, Measured& measured);
@@ -73,6 +75,7 @@ class Screen {
   const SearchSpace& space_;
   PlannedDevice on_;
   std::map<CostKey, std::unique_ptr<Measured>> costs_;
+  std::map<std::pair<std::size_t, int>, std::vector<Range>> cuts_;  // grid and stages
   std::map<std::vector<std::int64_t>, bool> allowed_;
   std::map<std::vector<std::int64_t>, Slots> slots_;
   std::map<std::vector<std::int64_t>, double> nccl_;
