@@ -132,9 +132,12 @@ const std::vector<LayerCost>& Screen::stages_of(Measured& measured, const Candid
 }
 
 const HalvesCost& Screen::halves_of(const Candidate& c, Measured& measured) {
-  if (!measured.halves)
-    measured.halves = measure_halves(space_.sketch(c), measured.costs, on_);
-  return *measured.halves;
+  if (measured.halves) return *measured.halves;
+  const config::RunConfig sketch = space_.sketch(c);
+  const auto [cut, made] = halves_cuts_.try_emplace(c.grid);
+  if (made) cut->second = cut_for_halves(sketch);
+  return measured.halves.emplace(
+      measure_halves(sketch, cut->second, measured.costs, on_));
 }
 
 double Screen::nccl_bytes(const Candidate& c) {
@@ -309,7 +312,12 @@ std::optional<Estimate> Screen::estimate(const Candidate& c) {
       fill -= std::min(parts.stages[r].backward_input, parts.stages[r].backward_weight);
   }
   return Estimate{longest - parts.first_saves + parts.ending + on_.machine->step_seconds,
-                  bytes(c, measured)};
+                  bytes(c, measured, true)};
+}
+
+std::optional<double> Screen::least_bytes(const Candidate& c) {
+  if (!allows(c)) return std::nullopt;
+  return bytes(c, *measured_for(c), false);
 }
 
 double Screen::simulated_seconds(const Candidate& c) {
@@ -330,7 +338,7 @@ double Screen::kept_share(const Candidate& c, double layers_of_stage) const {
 }
 
 // Of the rank that holds most; without buffers of messages.
-double Screen::bytes(const Candidate& c, Measured& measured) {
+double Screen::bytes(const Candidate& c, Measured& measured, bool with_halves) {
   const LayerCosts& costs = measured.costs;
   const std::vector<LayerCost>& stages = stages_of(measured, c);
   const Slots& slots = slots_of(c);
@@ -338,7 +346,8 @@ double Screen::bytes(const Candidate& c, Measured& measured) {
   const double layers_of_stage = static_cast<double>(space_.base(c).model.layers) /
                                  static_cast<double>(stages.size());
   // DualPipe-V halves few backwards, and few microbatches leave none to put off.
-  const bool defers = halves_backward(c.schedule) && microbatches(c) > c.mesh.pipeline &&
+  const bool defers = with_halves && halves_backward(c.schedule) &&
+                      microbatches(c) > c.mesh.pipeline &&
                       c.schedule != ScheduleKind::dualpipe_v;
   const double deferred =
       defers ? layers_of_stage * halves_of(c, measured).saved_bytes : 0;
