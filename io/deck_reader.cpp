@@ -26,6 +26,23 @@ constexpr std::int64_t most_stored_bytes = 2 * most_bytes + (std::int64_t{1} << 
 constexpr std::size_t most_suggestions = 100;
 constexpr int after_the_file = INT_MAX;
 
+// A search reads the same few defaults and overrides tens of thousands of times.
+const TomlValue& short_value(const std::string& text) {
+  constexpr std::size_t most_known = 4096;
+  thread_local std::map<std::string, TomlValue> known;
+  const auto found = known.find(text);
+  if (found != known.end()) return found->second;
+  TomlValue value = parse_toml_value(text);
+  if (known.size() >= most_known) known.clear();
+  return known[text] = std::move(value);
+}
+
+// Throws TomlError.
+TomlValue value_of(const std::string& text) {
+  constexpr std::size_t most_short = 64;
+  return text.size() <= most_short ? short_value(text) : parse_toml_value(text);
+}
+
 struct Problem {
   DeckProblem what;
   int line = 0, column = 0;  // for the order of the report
@@ -176,7 +193,7 @@ bool Reader::read_override_value(const DeckKey& key, const std::string& text,
     return false;
   }
   try {
-    out = parse_toml_value(text);
+    out = value_of(text);
     return true;
   } catch (const TomlError& error) {
     if (std::string_view("\"'[{").find(text.front()) != std::string_view::npos) {
@@ -197,8 +214,7 @@ DeckValue default_of(const DeckKey& key) {
   DeckValue value;
   value.type = key.type;
   if (key.fallback.empty()) return value;
-  const std::string wrong =
-      read_value(key, parse_toml_value(std::string(key.fallback)), value);
+  const std::string wrong = read_value(key, value_of(std::string(key.fallback)), value);
   require(wrong.empty(), "the default of deck key {}: {}", full_name(key), wrong);
   return value;
 }

@@ -155,16 +155,24 @@ ChunkBytes run_chunks(const config::RunConfig& deck, const PlannedDevice& on) {
 
 }  // namespace
 
-HalvesCost measure_halves(const config::RunConfig& config, const LayerCosts& costs,
-                          const PlannedDevice& on) {
+std::vector<Range> cut_for_halves(const config::RunConfig& config) {
+  config::RunConfig few = config;
+  keep_layers(few, in_proportion(config));
+  return schedule::cut_stages(
+      few.model, static_cast<int>(std::min<std::int64_t>(few.model.layers, 2)), {});
+}
+
+HalvesCost measure_halves(const config::RunConfig& config, const std::vector<Range>& cut,
+                          const LayerCosts& costs, const PlannedDevice& on) {
   const std::vector<std::int64_t> kept = in_proportion(config);
   config::RunConfig halves = known_on(on, layer_deck(config, kept));
-  const int chunks = std::min(halves.parallel.virtual_stages, 2);
+  const auto chunks = static_cast<int>(cut.size());
   halves.parallel.virtual_stages = chunks;
   halves.parallel.schedule =
       chunks == 2 ? schedule::ScheduleKind::zb_v : schedule::ScheduleKind::zb_h1;
+  // Known, or else counted on a model.
+  for (const Range& chunk : cut) halves.parallel.stage_layers.push_back(chunk.count());
   const ChunkBytes split = run_chunks(halves, on);
-  const auto cut = schedule::cut_stages(halves.model, chunks, {});
   HalvesCost out{split.weight_share, 0};
   // Of the chunk where it is less: what embedding and head add is not every layer's.
   for (std::size_t c = 0; c < cut.size(); ++c) {

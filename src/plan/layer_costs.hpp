@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "base/split.hpp"
 #include "config/run_config.hpp"
 #include "plan/plan.hpp"
 
@@ -39,8 +40,11 @@ struct HalvesCost {
   double weight_share = 0;  // of a backward: what only makes gradients of weights
   double saved_bytes = 0;   // of a layer, besides: inputs of the second half
 };
-// costs: of measure_layers() for the same.
-HalvesCost measure_halves(const config::RunConfig& config, const LayerCosts& costs,
-                          const PlannedDevice& on);
+// The layers of the model in_proportion() in each of its chunks: the same for every way
+// to run a layer that does not recompute another part of the layers.
+std::vector<Range> cut_for_halves(const config::RunConfig& config);
+// cut: of cut_for_halves(); costs: of measure_layers() for the same.
+HalvesCost measure_halves(const config::RunConfig& config, const std::vector<Range>& cut,
+                          const LayerCosts& costs, const PlannedDevice& on);
 
 }  // namespace trireme::plan

@@ -99,16 +99,24 @@ Screen::Measured* Screen::measured_for(const Candidate& c) {
   return costs_.emplace(key, std::move(measured)).first->second.get();
 }
 
-const std::vector<LayerCost>& Screen::stages_of(Measured& measured, const Candidate& c) {
+// The work of blocks and head is counted on a model, which takes longer than an estimate.
+const std::vector<Range>& Screen::cut_of(const Candidate& c) {
   const int count = c.mesh.pipeline * c.virtual_stages;
-  std::vector<LayerCost>& stages = measured.stages[count];
+  const auto [found, made] = cuts_.try_emplace({c.grid, count});
+  if (!made) return found->second;
+  const config::RunConfig& base = space_.base(c);
+  const bool given = space_.deck().fixed.contains("parallel.stage_layers") &&
+                     std::ssize(base.parallel.stage_layers) == count;
+  return found->second = schedule::cut_stages(
+             base.model, count,
+             given ? base.parallel.stage_layers : std::vector<std::int64_t>());
+}
+
+const std::vector<LayerCost>& Screen::stages_of(Measured& measured, const Candidate& c) {
+  std::vector<LayerCost>& stages = measured.stages[c.mesh.pipeline * c.virtual_stages];
   if (!stages.empty()) return stages;
   const config::RunConfig& base = space_.base(c);
-  const bool cut_given = space_.deck().fixed.contains("parallel.stage_layers") &&
-                         std::ssize(base.parallel.stage_layers) == count;
-  const auto cut = schedule::cut_stages(
-      base.model, count,
-      cut_given ? base.parallel.stage_layers : std::vector<std::int64_t>());
+  const std::vector<Range>& cut = cut_of(c);
   const std::vector<LayerCost>& layers = measured.costs.layers;
   for (const Range& range : cut) {
     // An end without a block counts as nothing: its cost is known with a layer's only.
@@ -124,9 +132,12 @@ const std::vector<LayerCost>& Screen::stages_of(Measured& measured, const Candid
 }
 
 const HalvesCost& Screen::halves_of(const Candidate& c, Measured& measured) {
-  if (!measured.halves)
-    measured.halves = measure_halves(space_.sketch(c), measured.costs, on_);
-  return *measured.halves;
+  if (measured.halves) return *measured.halves;
+  const config::RunConfig sketch = space_.sketch(c);
+  const auto [cut, made] = halves_cuts_.try_emplace(c.grid);
+  if (made) cut->second = cut_for_halves(sketch);
+  return measured.halves.emplace(
+      measure_halves(sketch, cut->second, measured.costs, on_));
 }
 
 double Screen::nccl_bytes(const Candidate& c) {
@@ -301,7 +312,12 @@ std::optional<Estimate> Screen::estimate(const Candidate& c) {
       fill -= std::min(parts.stages[r].backward_input, parts.stages[r].backward_weight);
   }
   return Estimate{longest - parts.first_saves + parts.ending + on_.machine->step_seconds,
-                  bytes(c, measured)};
+                  bytes(c, measured, true)};
+}
+
+std::optional<double> Screen::least_bytes(const Candidate& c) {
+  if (!allows(c)) return std::nullopt;
+  return bytes(c, *measured_for(c), false);
 }
 
 double Screen::simulated_seconds(const Candidate& c) {
@@ -322,7 +338,7 @@ double Screen::kept_share(const Candidate& c, double layers_of_stage) const {
 }
 
 // Of the rank that holds most; without buffers of messages.
-double Screen::bytes(const Candidate& c, Measured& measured) {
+double Screen::bytes(const Candidate& c, Measured& measured, bool with_halves) {
   const LayerCosts& costs = measured.costs;
   const std::vector<LayerCost>& stages = stages_of(measured, c);
   const Slots& slots = slots_of(c);
@@ -330,7 +346,8 @@ double Screen::bytes(const Candidate& c, Measured& measured) {
   const double layers_of_stage = static_cast<double>(space_.base(c).model.layers) /
                                  static_cast<double>(stages.size());
   // DualPipe-V halves few backwards, and few microbatches leave none to put off.
-  const bool defers = halves_backward(c.schedule) && microbatches(c) > c.mesh.pipeline &&
+  const bool defers = with_halves && halves_backward(c.schedule) &&
+                      microbatches(c) > c.mesh.pipeline &&
                       c.schedule != ScheduleKind::dualpipe_v;
   const double deferred =
       defers ? layers_of_stage * halves_of(c, measured).saved_bytes : 0;

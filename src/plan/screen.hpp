@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/split.hpp"
 #include "plan/layer_costs.hpp"
 #include "plan/search_space.hpp"
 
@@ -32,7 +33,10 @@ class Screen {
   // Nothing where the deck's rules refuse the candidate's mesh and batch with everything
   // else left simple.
   std::optional<Estimate> estimate(const Candidate& candidate);
-  // The same with the simulation of the schedule in place of the closed form.
+  // No more than the estimate's bytes, and sooner known: without what halved backwards
+  // keep, which takes a run of its own to learn. Nothing as above.
+  std::optional<double> least_bytes(const Candidate& candidate);
+  // The estimate with the simulation of the schedule in place of the closed form.
   double simulated_seconds(const Candidate& candidate);
   // How many kinds of layers were measured.
   std::size_t measured() const { return costs_.size(); }
@@ -56,6 +60,7 @@ class Screen {
 
   bool allows(const Candidate& candidate);
   Measured* measured_for(const Candidate& candidate);
+  const std::vector<Range>& cut_of(const Candidate& c);
   const std::vector<LayerCost>& stages_of(Measured& measured, const Candidate& c);
   const Slots& slots_of(const Candidate& candidate);
   Parts parts(const Candidate& candidate, Measured& measured);
@@ -63,7 +68,7 @@ class Screen {
   double ending(const Candidate& c, const LayerCosts& costs, const LayerCost& rank,
                 double hidden) const;
   double kept_share(const Candidate& candidate, double layers_of_stage) const;
-  double bytes(const Candidate& candidate, Measured& measured);
+  double bytes(const Candidate& candidate, Measured& measured, bool with_halves);
   double nccl_bytes(const Candidate& candidate);
   const HalvesCost& halves_of(const Candidate& candidate, Measured& measured);
   double group_seconds(const char* group, const Candidate& c, int ranks,
@@ -73,6 +78,8 @@ class Screen {
   const SearchSpace& space_;
   PlannedDevice on_;
   std::map<CostKey, std::unique_ptr<Measured>> costs_;
+  std::map<std::pair<std::size_t, int>, std::vector<Range>> cuts_;  // grid and stages
+  std::map<std::size_t, std::vector<Range>> halves_cuts_;           // by grid
   std::map<std::vector<std::int64_t>, bool> allowed_;
   std::map<std::vector<std::int64_t>, Slots> slots_;
   std::map<std::vector<std::int64_t>, double> nccl_;

@@ -58,22 +58,46 @@ class Searcher {
     const std::vector<Candidate>& all = space_.candidates();
     result_.candidates = all.size();
     estimates_.resize(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const std::optional<Estimate> estimate = screen_.estimate(all[i]);
-      if (!estimate) {
-        ++result_.refused;
-        continue;
-      }
-      estimates_[i] = *estimate;
-      if (result_.least_bytes == 0 || estimate->bytes < result_.least_bytes)
-        result_.least_bytes = estimate->bytes;
-      if (!fits((1 - screen_margin) * estimate->bytes)) {
-        ++result_.too_large;
-        continue;
-      }
-      result_.screened.push_back(*estimate);
-      queue_.push({(1 - screen_margin) * estimate->seconds, all[i].offload,
-                   all[i].offloads_activations, estimate->bytes, Known::screened, i});
+    for (std::size_t i = 0; i < all.size(); ++i) screen_one(all[i], i);
+    if (result_.screened.empty()) find_least_bytes();
+  }
+
+  void screen_one(const Candidate& candidate, std::size_t i) {
+    const std::optional<double> least = screen_.least_bytes(candidate);
+    if (!least) {
+      ++result_.refused;
+      return;
+    }
+    if (!may_fit(*least)) {
+      ++result_.too_large;
+      if (result_.screened.empty()) too_large_.emplace_back(*least, i);
+      return;
+    }
+    estimates_[i] = *screen_.estimate(candidate);
+    const Estimate& estimate = estimates_[i];
+    note_bytes(estimate.bytes);
+    if (!may_fit(estimate.bytes)) {
+      ++result_.too_large;
+      return;
+    }
+    result_.screened.push_back(estimate);
+    queue_.push({(1 - screen_margin) * estimate.seconds, candidate.offload,
+                 candidate.offloads_activations, estimate.bytes, Known::screened, i});
+  }
+
+  bool may_fit(double bytes) const { return fits((1 - screen_margin) * bytes); }
+
+  void note_bytes(double bytes) {
+    if (result_.least_bytes == 0 || bytes < result_.least_bytes)
+      result_.least_bytes = bytes;
+  }
+
+  // Where one fits it needs less than those that do not, of which a lower bound is known.
+  void find_least_bytes() {
+    std::sort(too_large_.begin(), too_large_.end());
+    for (const auto& [least, i] : too_large_) {
+      if (result_.least_bytes > 0 && least >= result_.least_bytes) break;
+      note_bytes(screen_.estimate(space_.candidates()[i])->bytes);
     }
   }
 
@@ -148,6 +172,8 @@ class Searcher {
   Screen screen_;
   SearchResult result_;
   std::vector<Estimate> estimates_;
+  // As long as none fits: the least bytes of each that does not, and which it is.
+  std::vector<std::pair<double, std::size_t>> too_large_;
   std::vector<std::size_t> final_;  // of result_.planned
   std::priority_queue<Entry, std::vector<Entry>, Later> queue_;
 };

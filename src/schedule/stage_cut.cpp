@@ -42,7 +42,7 @@ std::vector<Range> cut_stages(const model::ModelConfig& model, int stages,
     if (model.layers < stages) counts.back() = 0;
     if (model.layers + 1 < stages) counts.front() = 0;
     std::vector<double> work(counts.size(), 1.0);
-    work.back() += head_in_blocks(model);
+    if (stages > 1 && stages < model.layers) work.back() += head_in_blocks(model);
     for (std::int64_t layer = stages; layer < model.layers; ++layer) {
       const auto least = std::min_element(work.begin(), work.end()) - work.begin();
       counts[static_cast<std::size_t>(least)] += 1;

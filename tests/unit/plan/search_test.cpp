@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <set>
+
+#include "base/format.hpp"
 
 namespace trireme::plan {
 namespace {
@@ -229,6 +232,75 @@ TEST(Search, KeepsWhatIsFixed) {
     EXPECT_EQ(config->precision.compute, c.grid == 0 ? DType::f32 : DType::bf16);
   }
   EXPECT_EQ(grids.size(), 2u);
+}
+
+// What is left out by the bytes that are known first would not fit when planned in full.
+void expect_bounds(const SearchDeck& deck, const PlannedDevice& on) {
+  const SearchSpace space(deck);
+  Screen bounds(space, on), estimates(space, on);
+  std::size_t below = 0;
+  for (const Candidate& candidate : space.candidates()) {
+    const std::optional<double> least = bounds.least_bytes(candidate);
+    const std::optional<Estimate> estimate = estimates.estimate(candidate);
+    ASSERT_EQ(least.has_value(), estimate.has_value());
+    if (!least) continue;
+    EXPECT_LE(*least, estimate->bytes) << testing::PrintToString(space.words(candidate));
+    if (schedule::defers_weights(candidate.schedule))
+      below += *least < estimate->bytes;
+    else
+      EXPECT_EQ(*least, estimate->bytes);
+  }
+  EXPECT_GT(below, 0u);
+}
+
+// Decks whose widths, layers, experts and batches a generator draws.
+TEST(Search, BytesThatAreKnownFirstAreNoMoreThanTheEstimates) {
+  const Machine machine = small_machine();
+  std::mt19937 draw(7);
+  const auto of = [&](std::initializer_list<int> values) {
+    return *(values.begin() + draw() % values.size());
+  };
+  for (int round = 0; round < 4; ++round) {
+    SearchDeck deck = small_deck(of({4, 8}), "");
+    deck.overrides = {format("model.layers={}", of({4, 5, 6})),
+                      format("model.feed_forward={}", of({96, 256})),
+                      format("model.sequence={}", of({32, 64, 128})),
+                      format("batch.global={}", of({8, 16})),
+                      format("precision.compute={}", round % 2 == 0 ? "fp32" : "bf16")};
+    if (round % 2 == 1)
+      for (const std::string& key :
+           {format("model.moe.experts={}", of({4, 8})), std::string("model.moe.top_k=2"),
+            std::string("model.architecture=mixtral")})
+        deck.overrides.push_back(key);
+    expect_bounds(deck, on_host(machine));
+  }
+}
+
+// Memory for some decks only: the search counts as too large what estimates do.
+TEST(Search, LeavesOutWhatTheEstimatesLeaveOut) {
+  const Machine machine = small_machine();
+  const PlannedDevice on = on_host(machine);
+  const SearchSpace space(small_deck(8, ""));
+  Screen screen(space, on);
+  std::vector<double> bytes;
+  std::size_t refused = 0;
+  for (const Candidate& candidate : space.candidates())
+    if (const auto estimate = screen.estimate(candidate))
+      bytes.push_back((1 - screen_margin) * estimate->bytes);
+    else
+      ++refused;
+  std::sort(bytes.begin(), bytes.end());
+  const double least = bytes.front() / (1 - screen_margin);
+  for (const std::size_t place : {std::size_t{0}, bytes.size() / 10, bytes.size() / 2}) {
+    const double room = place == 0 ? bytes.front() / 2 : bytes[place];
+    const SearchResult found =
+        search(space, on, {room, "a test"}, {.top = 1, .most_plans = 2});
+    const auto fit = std::upper_bound(bytes.begin(), bytes.end(), room) - bytes.begin();
+    EXPECT_EQ(std::ssize(found.screened), fit);
+    EXPECT_EQ(found.too_large, bytes.size() - static_cast<std::size_t>(fit));
+    EXPECT_EQ(found.refused, refused);
+    EXPECT_DOUBLE_EQ(found.least_bytes, least) << room;
+  }
 }
 
 TEST(Search, SaysWhatTheLeastNeedsWhereNothingFits) {
