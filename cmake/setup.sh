@@ -123,6 +123,7 @@ if command -v ccache >/dev/null; then
   export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=true
   case $preset in  # nobody debugs these: the folder in their line numbers may be another clone's
     ci-sanitize | fuzz) export CCACHE_NOHASHDIR=true ;;
+    *cuda) options+=(-DCMAKE_CUDA_COMPILER_LAUNCHER=ccache) ;;
   esac
   options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 fi
