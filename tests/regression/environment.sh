@@ -92,6 +92,12 @@ without_mpi plan no-such-deck.toml
 check "an error without MPI" expect 66 "no-such-deck.toml"
 without_mpi inspect "$work/whole"
 check "inspect without MPI" test "$status" = 0
+# A batch script has Slurm's rank 0 in its environment, as a step's ranks have; it is none.
+in_script() { ENVIRONMENT=BATCH SLURM_PROCID=0 SLURM_NTASKS=4 without_mpi "$@"; }
+in_script inspect $deck --value run.spare_nodes
+check "inspect in a batch script" grep -qx 0 "$work/out"
+SLURM_STEP_NUM_TASKS=1 in_script inspect $deck --value run.spare_nodes
+check "a step's rank starts MPI" test "$status" != 0
 without_mpi init --yes -o "$work/first.toml"
 check "init without MPI" test -s "$work/first.toml"
 
