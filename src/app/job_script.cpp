@@ -63,7 +63,7 @@ launch() {
     "$trireme" train "$deck" "$@"
 }
 stop() { scancel --signal=TERM "$job"; }  # srun itself would kill the ranks on TERM
-deck_value() { "$trireme" inspect "$deck" "${@:2}" --value "$1"; }
+deck_value() { "$trireme" inspect "$deck" "${settings[@]}" --value "$1"; }
 )sh",
              shell_quoted(directory), shell_quoted(program), shell_quoted(deck)) +
          std::string(end_of_job_scripts());

@@ -34,8 +34,12 @@ if ! [[ $TRIREME_MOST_STARTS =~ ^[1-9][0-9]{0,5}$ ]]; then
 fi
 most_starts=$TRIREME_MOST_STARTS
 all_nodes=${SLURM_JOB_NUM_NODES:-1}
+settings=()  # of the deck, among options of train
+for word in "$@"; do
+  if [[ $word =~ ^[a-z_]+(\.[a-z0-9_]+)+= ]]; then settings+=("$word"); fi
+done
 spare_nodes=$TRIREME_SPARE_NODES
-[ -n "$spare_nodes" ] || spare_nodes=$(deck_value run.spare_nodes "$@") || {
+[ -n "$spare_nodes" ] || spare_nodes=$(deck_value run.spare_nodes) || {
   status=$?
   echo "run.spare_nodes of the deck was not read: TRIREME_SPARE_NODES=0 does without" >&2
   exit $status
