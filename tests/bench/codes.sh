@@ -12,29 +12,8 @@ mkdir -p "$folder"
 trap 'rm -rf "$folder"' EXIT
 export OMP_NUM_THREADS=$threads
 
-cat >"$folder/deck.toml" <<DECK
-run.steps = 1
-run.directory = "$folder/run"
-data.source = "synthetic"
-batch.global = 1
-[model]
-architecture = "llama"
-layers = $layers
-hidden = 2048
-heads = 16
-feed_forward = 5632
-vocabulary = 512
-sequence = 128
-initializer_range = 0.02
-[precision]
-compute = "fp32"
-[optimizer]
-name = "sgd"
-learning_rate = 1e-6
-[checkpoint]
-every = 1
-DECK
-"$program" train "$folder/deck.toml" >"$folder/log" 2>&1 || { cat "$folder/log" >&2; exit 1; }
+. "$(dirname "$0")/random_llama.sh"
+train_llama "$program" "$folder" "$layers" 2048 16 5632 512 128
 "$program" convert "$folder/run" "$folder/fp32" --dtype fp32 >"$folder/log" 2>&1
 "$program" convert "$folder/run" "$folder/bf16" --dtype bf16 >"$folder/log" 2>&1
 rm -rf "$folder/run"

@@ -11,26 +11,8 @@ program=$1 folder=$2 rounds=${3:-3} types=${4:-fp32 bf16}
 mkdir -p "$folder"
 trap 'rm -rf "$folder"' EXIT
 
-cat >"$folder/deck.toml" <<DECK
-run.steps = 1
-run.directory = "$folder/run"
-data.source = "synthetic"
-batch.global = 1
-[model]
-architecture = "llama"
-layers = 8
-hidden = 512
-heads = 8
-feed_forward = 1376
-vocabulary = 8000
-sequence = 256
-[optimizer]
-name = "sgd"
-learning_rate = 1e-6
-[checkpoint]
-every = 1
-DECK
-OMP_NUM_THREADS=1 "$program" train "$folder/deck.toml" >"$folder/log" 2>&1 || { cat "$folder/log" >&2; exit 1; }
+. "$(dirname "$0")/random_llama.sh"
+OMP_NUM_THREADS=1 train_llama "$program" "$folder" 8 512 8 1376 8000 256
 for type in $types; do
   "$program" convert "$folder/run" "$folder/$type" --dtype "$type" >"$folder/log" 2>&1
 done

@@ -1,4 +1,4 @@
-# make_llama: writes a folder with a Llama of random numbers in fp32.
+# Llamas of random numbers: a folder in fp32 (make_llama), and a run (train_llama).
 # SPDX-License-Identifier: Apache-2.0
 
 # A layer has 4 D^2 + 3 D F + 2 D numbers, D = 2048 and F = 5632.
@@ -43,4 +43,28 @@ JSON
     head -c "$bytes" /dev/urandom | LC_ALL=C tr '\100-\177\300-\377' '\000-\077\200-\277'
   } >"$5/model.safetensors"
   rm "$5/header" "$5/sizes"
+}
+
+# train_llama: a run of one step in FOLDER/run, whose weights are those of a start: normal, 0.02.
+train_llama() { # PROGRAM FOLDER LAYERS HIDDEN HEADS FEED_FORWARD VOCABULARY SEQUENCE
+  cat >"$2/deck.toml" <<DECK
+run.steps = 1
+run.directory = "$2/run"
+data.source = "synthetic"
+batch.global = 1
+[model]
+architecture = "llama"
+layers = $3
+hidden = $4
+heads = $5
+feed_forward = $6
+vocabulary = $7
+sequence = $8
+[precision]
+compute = "fp32"
+[optimizer]
+name = "sgd"
+learning_rate = 1e-6
+DECK
+  "$1" train "$2/deck.toml" >"$2/log" 2>&1 || { cat "$2/log" >&2; return 1; }
 }
