@@ -90,8 +90,15 @@ if command -v script >/dev/null && ldd "$TRIREME" | grep -q libedit; then
   grep -o '"role":"user","content":"[^"]*"' "$work/typed.json" | cut -d'"' -f8 >"$work/said"
   printf '%s\n' Hello 'Hello!' $'gr\xc3\xbc\xc3\x9fe' clean 'one\ntwo' >"$work/meant"
   check "keys of a terminal" diff "$work/said" "$work/meant"
-  TERM=dumb script -qfec "'$TRIREME' chat '$work/run' --tokenizer '$tokenizer/tokenizer.json' \
-    --temperature 0 --tokens 2" /dev/null < <(printf '/save %s\r/quit\r' "$work/dumb.json") >"$work/out" 2>&1
+  # script may wait for ever where its input ends before its command has begun.
+  : >"$work/out"
+  TERM=dumb timeout 120 script -qfec "'$TRIREME' chat '$work/run' --tokenizer '$tokenizer/tokenizer.json' \
+    --temperature 0 --tokens 2" /dev/null <"$work/keys" >"$work/out" 2>&1 &
+  exec 3>"$work/keys"
+  for _ in $(seq 400); do [ -s "$work/out" ] && break; sleep 0.05; done
+  printf '/save %s\r/quit\r' "$work/dumb.json" >&3
+  wait $!
+  exec 3>&-
   check "no keys on a terminal without a cursor" test "$(grep -acF $'\e' "$work/out").$(ls "$work/dumb.json")" = "0.$work/dumb.json"
 fi
 # Bad input, told and survived.

@@ -22,6 +22,7 @@ END_OF_PROGRAM
 # One that dies before it is a program, and notes that it was started.
 cat >"$work/dies" <<'END_OF_PROGRAM'
 #!/bin/bash
+[ "$1" != inspect ] || exec "$TRIREME_PROGRAM" "$@"  # the job script reads the deck
 [ "$SLURM_PROCID" != 0 ] || echo start >>"$RUN.starts"
 kill -SEGV $$
 END_OF_PROGRAM

@@ -12,6 +12,7 @@ check "twelve points" test "$status" = 0 -a "$(grep -c '^\[\[point' "$work/sweep
 # killed would start again by itself.)
 cat >"$work/program" <<'END'
 #!/bin/bash
+[ "$1" != inspect ] || exec "$TRIREME_PROGRAM" "$@"  # the job script reads the deck
 echo "$SLURM_ARRAY_TASK_ID" >>"$STARTS"
 if [ "$SLURM_ARRAY_TASK_ID" = 7 ] && mkdir "$STARTS.failed" 2>/dev/null; then exit 74; fi
 exec "$TRIREME_PROGRAM" "$@"
