@@ -24,6 +24,10 @@ if(TRIREME_CUDA)
   trireme_gpu_test(generator_test)  # weights that come to the GPU as they are used
   trireme_gpu_test(adapter_mesh_test RANKS 2 TIMEOUT 900)  # beside codes
   trireme_gpu_test(mesh_table_test RANKS 2 4 TIMEOUT 900)
+  # Four minutes there; nccl_test, graphs and adapters have meshes of two ranks, too.
+  if(TRIREME_CUDA STREQUAL "EMULATED")
+    set_property(TEST gpu.mesh_table_test.2 APPEND PROPERTY LABELS long)
+  endif()
   trireme_gpu_test(outer_step_test RANKS 2)
   if(TRIREME_CUDA STREQUAL "EMULATED")  # which has scales of blocks, as 9.0 alone does
     trireme_gpu_test(fp8_test RANKS 2)
