@@ -12,10 +12,12 @@ namespace {
 
 // No backward follows: what a block keeps is gone when the block is done, and the inputs
 // of the blocks take turns in two places. A pass takes the memory of one block, whatever
-// the number of blocks is.
+// the number of blocks is. Between blocks, messages of other lanes move on: a stage that
+// waits for a long one needs its sender's hand.
 class PassingBlocks final : public model::KeptBlocks {
  public:
-  PassingBlocks(std::size_t blocks, Arena& arena) : blocks_(blocks), arena_(arena) {}
+  PassingBlocks(std::size_t blocks, Arena& arena, comm::Group& pipeline)
+      : blocks_(blocks), arena_(arena), pipeline_(pipeline) {}
   std::size_t moved() const override { return blocks_; }
   TensorView input(Stream& /*stream*/, std::size_t /*block*/, DType dtype,
                    const Shape& shape) override {
@@ -24,6 +26,7 @@ class PassingBlocks final : public model::KeptBlocks {
     return place;
   }
   Arena& open(Stream& /*stream*/, std::size_t /*block*/) override {
+    pipeline_.progress();
     mark_ = arena_.mark();
     return arena_;
   }
@@ -37,6 +40,7 @@ class PassingBlocks final : public model::KeptBlocks {
  private:
   std::size_t blocks_, turn_ = 0, mark_ = 0;
   Arena& arena_;
+  comm::Group& pipeline_;
   std::array<TensorView, 2> places_;
 };
 
@@ -61,7 +65,7 @@ TensorView StageChain::forward(nn::Pass& pass, const TensorView& tokens_T, int l
     if (!meta) pipeline_.receive(stream, input, part().stage - 1).wait();
   }
   auto views = model_.stage().make_saved();
-  PassingBlocks passing(views.blocks.size(), pass.saved);
+  PassingBlocks passing(views.blocks.size(), pass.saved, pipeline_);
   views.kept = &passing;
   const TensorView output_TD = model_.stage().forward(pass, input, views);
   if (part().last()) return output_TD;
