@@ -1,7 +1,9 @@
 // How many buffers an executor needs to run a schedule, and who uses which.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <queue>
 #include <vector>
 
 #include "base/error.hpp"
@@ -63,20 +65,15 @@ std::vector<std::int64_t> slots_of(const std::vector<Span>& spans, std::size_t a
     ends_at[spans[i].last] = i;
   }
   std::vector<std::int64_t> slots(spans.size(), -1);
-  std::vector<bool> taken;
+  std::priority_queue<std::int64_t, std::vector<std::int64_t>, std::greater<>> free;
+  std::int64_t count = 0;
   for (std::size_t k = 0; k < actions; ++k) {
     if (const std::size_t i = begins_at[k]; i != nobody) {
-      const auto free = std::find(taken.begin(), taken.end(), false);
-      slots[i] = free - taken.begin();
-      if (free == taken.end()) {
-        taken.push_back(true);
-      } else {
-        *free = true;
-      }
+      if (free.empty()) free.push(count++);
+      slots[i] = free.top();
+      free.pop();
     }
-    if (const std::size_t i = ends_at[k]; i != nobody) {
-      taken[static_cast<std::size_t>(slots[i])] = false;
-    }
+    if (const std::size_t i = ends_at[k]; i != nobody) free.push(slots[i]);
   }
   return slots;
 }
