@@ -8,12 +8,10 @@ namespace trireme::config {
 
 // They begin between the kernels of a step's last backward, and a graph ends when all in
 // it has ended. Of a pipeline's stage that one is not recorded: the stage before would
-// get its gradient behind the sums. Neither is it with HYBRID_SHARD, whose copies are
-// summed bucket by bucket as shards come together.
+// get its gradient behind the sums.
 inline bool records_sums(const RunConfig& config) {
   return config.run.cuda_graphs && config.run.backend == comm::Backend::nccl &&
-         config.parallel.mesh.pipeline == 1 &&
-         config.parallel.sharding < optim::Sharding::gradients && !config.has_stand_ins();
+         config.parallel.mesh.pipeline == 1 && !config.has_stand_ins();
 }
 
 }  // namespace trireme::config

@@ -98,7 +98,7 @@ void Rules::graph_mesh_rules() {
        " with ", key::batch.global, " and ", key::batch.micro,
        ", which is one microbatch a step and data rank: gradients are summed over "
        "replicas between the kernels of its backward, which can be recorded by NCCL "
-       "without a pipeline and without shards",
+       "without a pipeline",
        [&] {
          return advise({{key::comm.backend, {"\"nccl\""}},
                         {key::parallel.sharding_strategy, {"\"FULL_SHARD\""}},

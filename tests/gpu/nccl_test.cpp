@@ -295,11 +295,11 @@ TEST(Nccl, TensorAndContextRanksTrainWithGraphs) {
 }
 
 // What the ranks gather and reduce of sharded weights and gradients is in the graphs,
-// with the buffers that take turns, and so are sums over replicas of what is not sharded,
-// also where a step has one microbatch. Bits are those of no graphs and of MPI; calls are
-// those of the same deck whose kernels are launched one by one. Sums over copies of
-// shards, and over replicas in a pipeline, begin between the kernels of the last
-// microbatch, which is not replayed.
+// with the buffers that take turns, and so are sums over replicas, and over copies of
+// shards, also where a step has one microbatch. Bits are those of no graphs and of MPI;
+// calls are those of the same deck whose kernels are launched one by one. Sums over
+// replicas in a pipeline begin between the kernels of the last microbatch, which is not
+// replayed.
 TEST(Nccl, ShardedRanksTrainWithGraphs) {
   struct Way {
     const char* model;
@@ -331,6 +331,11 @@ TEST(Nccl, ShardedRanksTrainWithGraphs) {
     ways = {{"llama",
              "fp32",
              {"parallel.sharding_strategy=HYBRID_SHARD", "parallel.shard_group=2"},
+             4},
+            {"gpt2-tied",
+             "bf16",
+             {"parallel.sharding_strategy=HYBRID_SHARD", "parallel.shard_group=2",
+              "parallel.prefetch=2", "batch.global=4"},
              2},
             {"llama", "fp32", {"parallel.pipeline=2", "parallel.schedule=1f1b"}, 6, 2},
             {"gpt2-tied",

@@ -24,6 +24,9 @@ const std::vector<Case> cases = {
 // activations that go to the host and come back.
 const std::vector<std::pair<std::vector<std::string>, int>> legal = {
     {{"comm.backend=nccl", "batch.micro=2", "batch.global=4"}, 2},
+    {{"comm.backend=nccl", "batch.micro=1", "batch.global=4",
+      "parallel.sharding_strategy=HYBRID_SHARD", "parallel.shard_group=2"},
+     4},
     {{"model.dropout.residual=0.1", "model.dropout.attention=0.1"}, 1},
     {{"parallel.offload_activations=true"}, 1},
 };
