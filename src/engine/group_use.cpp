@@ -14,8 +14,8 @@ comm::GroupUse group_use(const config::RunConfig& config) {
   const bool ends_together = place_of(shape, 0).rank == place_of(shape, last).rank;
   return {.pipeline = experts,
           .data = false,
-          .context = config.parallel.ulysses || config.precision.recipe.fp8() ||
-                     experts || config.learns_pairs(),
+          .context = config.parallel.ulysses || config.model.has_linear() ||
+                     config.precision.recipe.fp8() || experts || config.learns_pairs(),
           .replicas = !shards || experts,
           .expert_replicas = !shards,
           .embedding = config.model.tie_embeddings && !ends_together};

@@ -271,7 +271,11 @@ TEST(Nccl, TensorAndContextRanksTrainWithGraphs) {
   std::vector<Way> ways = {
       {"llama", {"parallel.tensor=" + ranks}},
       {"gpt2-tied", {"parallel.tensor=" + ranks, "parallel.sequence=true"}},
-      {"llama", {"parallel.context=" + ranks}}};
+      {"llama", {"parallel.context=" + ranks}},
+      {"qwen3_5",
+       {"parallel.context=" + ranks,
+        R"(model.layer_types=["linear_attention", "full_attention", )"
+        R"("linear_attention", "full_attention"])"}}};
   if (world().size() == 4)
     ways = {{"llama", {"parallel.tensor=2", "parallel.pipeline=2"}},
             {"llama", {"parallel.tensor=2", "parallel.context=2"}}};
