@@ -45,7 +45,7 @@ case $preset in
     optional+=(slurm-wlm)
     ;;
   fuzz) optional+=(clang libclang-rt-dev) ;;
-  release | ci-cuda) ;;
+  release) ;;
   *) packages+=(libgtest-dev) ;;
 esac
 

@@ -7,8 +7,8 @@
 #   long      faults, signals, many ranks, Slurm: what has the label long
 #   gpu       the CUDA back end on a host that emulates it, and each header alone
 #   sanitize  address and undefined-behaviour sanitizers
-#   cuda      compiles and links the CUDA back end, where nvcc is installed, and reads what
-#             the compiler made of its kernels
+#   cuda      compiles and links the CUDA back end and its tests, where nvcc is installed, and
+#             reads what the compiler made of its kernels
 #   fuzz      the parsers under libFuzzer, where clang has it
 #   all       all of these;  rest: all but main
 #   nccl      every mesh of up to 8 ranks by the emulated NCCL, and more of its tests: half an
@@ -69,8 +69,8 @@ build_and_test() {
   fi
 }
 
-# Compiles and links the CUDA back end. The program must start and train on the CPUs of a
-# machine without a GPU: the parity test runs with it. That build is quick rather than
+# Compiles and links the CUDA back end, and the tests that only a GPU runs. The program must
+# start and train on the CPUs of a machine without a GPU: the parity test runs with it. That build is quick rather than
 # good; what the kernels become is read from the hot ones, compiled in earnest.
 test_cuda() {
   heading "CUDA build"
@@ -78,7 +78,7 @@ test_cuda() {
     report "CUDA build" 0 "left out: nvcc is not installed"
     return
   fi
-  if cmake/setup.sh ci-cuda trireme && build/ci-cuda/trireme --version &&
+  if cmake/setup.sh ci-cuda trireme gpu_programs && build/ci-cuda/trireme --version &&
     trains_on_cpus build/ci-cuda/trireme; then
     report "CUDA build" 0 "compiles, links, starts, and trains on CPUs"
   else
@@ -87,7 +87,7 @@ test_cuda() {
   heading "code of the CUDA kernels"
   if cmake/setup.sh tests roofline &&
     tests/bench/roofline.sh --check build/tests/tests/bench/roofline; then
-    report "CUDA kernels" 0 "no spills, and stores as wide as the table says"
+    report "CUDA kernels" 0 "all read: no spills, and stores as wide as the table says"
   else
     report "CUDA kernels" 1 "spills, or narrow stores: see above"
   fi

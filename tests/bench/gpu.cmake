@@ -7,6 +7,7 @@ if((TRIREME_CUDA STREQUAL "EMULATED" AND TRIREME_NCCL_EMULATED) OR
                         ${TRIREME_CUDA_LIBRARIES_base} ${TRIREME_CUDA_LIBRARIES_comm})
   trireme_add_test(gpu.nccl_bench COMMAND nccl_bench LABELS gpu)
   add_dependencies(gpu_tests nccl_bench)
+  add_dependencies(gpu_programs nccl_bench)
 endif()
 
 if(TRIREME_CUDA STREQUAL "EMULATED")

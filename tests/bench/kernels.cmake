@@ -12,4 +12,5 @@ if(TRIREME_CUDA)
   trireme_add_test(gpu.kernel_bench COMMAND kernel_bench --quick --device cuda
                    LABELS gpu)
   add_dependencies(gpu_tests kernel_bench)
+  add_dependencies(gpu_programs kernel_bench)
 endif()

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Compiles the hot kernels for three GPUs and says what the compiler made of them.
+# Compiles all kernels for three GPUs and says what the compiler made of them.
 # SPDX-License-Identifier: Apache-2.0
 #
 # Usage: tests/bench/roofline.sh [--check] ROOFLINE [FOLDER]
 #   ROOFLINE  the program that reads cubins: build/<preset>/tests/bench/roofline
 #   FOLDER    where cubins go (default: build/roofline)
 #   --check   prints only what is wrong: local memory in a hot kernel, stores that are
-#             narrower than tests/bench/roofline/kernels.txt says
+#             narrower than tests/bench/roofline/kernels.txt says, kernels that it leaves out
 # No GPU is needed, only nvcc. Every rate and time that is printed is predicted from
 # tests/bench/roofline/gpus.txt. Exit status: 0 all is well, 1 a kernel is not as the table
 # says, 66 there is no nvcc, 70 a kernel does not compile.
@@ -26,16 +26,14 @@ if [ ! -x "$nvcc" ]; then
   exit 66
 fi
 
-# Of kernels/cuda, those whose kernels kernels.txt names.
-units=(
-  attention/tensor_core_forward attention/tensor_core_backward attention/one_pass_backward
-  norm/norm norm/norm_backward
-  loss/cross_entropy low_precision/transpose low_precision/quantize optimizer/optimizer
-  elementwise/activation elementwise/many_squares elementwise/elementwise
-  elementwise/reductions elementwise/rope embedding/embedding
-  moe/grouped moe/moe codes/few_rows codes/decode gemm/row_products
-  attention/paged attention/paged_tensor_core
-)
+# All of kernels/cuda; first those that take longest, so that all cores end together.
+long=(attention/generic_backward attention/generic attention/one_pass_backward)
+units=("${long[@]}")
+for file in kernels/cuda/*/*.cu; do
+  unit=${file#kernels/cuda/}
+  unit=${unit%.cu}
+  [[ " ${long[*]} " = *" $unit "* ]] || units+=("$unit")
+done
 architectures=(sm_80 sm_90a sm_100a)
 ccache=  # it keeps cubins for other clones, too, where -c says that one file is made of one
 if command -v ccache >/dev/null; then ccache=ccache; fi
@@ -51,8 +49,8 @@ compile() {
 export -f compile
 export folder nvcc ccache
 
-for architecture in "${architectures[@]}"; do
-  printf "$architecture %s\n" "${units[@]}"
+for unit in "${units[@]}"; do
+  printf "%s $unit\n" "${architectures[@]}"
 done | xargs -P "$(nproc)" -n 2 bash -c 'compile "$@"' compile || exit 70
 
 cubins=()

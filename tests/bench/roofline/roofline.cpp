@@ -3,7 +3,7 @@
 //
 // roofline [--check] TABLES DECKS CUBIN...: see roofline.sh. With --check only what is
 // wrong is printed. Status 1 where a hot kernel spills, stores less widely than
-// kernels.txt says, or a row of it names no kernel.
+// kernels.txt says, a row of it names no kernel, or a kernel has no row.
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -30,10 +30,16 @@ class Report {
 
   void add(const std::filesystem::path& path) {
     for (const KernelCode& kernel : read_cubin(path)) {
-      const HotKernel* const row = row_of(rows_, kernel.name);
-      if (row != nullptr) {
+      const HotKernel* row = row_of(rows_, kernel.name);
+      if (row == nullptr) {
+        wrong(format("sm_{} {}: kernels.txt has no row for it", kernel.capability,
+                     kernel.name));
+      } else {
         seen_[kernel.capability].insert(row);
-        check(kernel, *row);
+        if (row->cold)
+          row = nullptr;
+        else
+          check(kernel, *row);
       }
       if (!only_check_) describe(kernel, row);
     }

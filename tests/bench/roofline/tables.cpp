@@ -55,11 +55,15 @@ std::vector<HotKernel> read_hot_kernels(const std::filesystem::path& path) {
   for_each_line(
       path,
       "threads, shared bytes, wide stores, bytes an element, moved bytes an element, "
-      "kernel",
+      "kernel; or - and a kernel",
       [&](std::istream& line) {
         HotKernel row;
-        line >> row.threads >> row.shared_bytes >> row.wide_stores >> row.bytes >>
-            row.moved >> std::ws;
+        row.cold = (line >> std::ws).peek() == '-';
+        if (row.cold)
+          line.ignore() >> std::ws;
+        else
+          line >> row.threads >> row.shared_bytes >> row.wide_stores >> row.bytes >>
+              row.moved >> std::ws;
         std::getline(line, row.pattern);
         row.pattern.erase(row.pattern.find_last_not_of(' ') + 1);
         rows.push_back(row);

@@ -28,7 +28,8 @@ struct HotKernel {
   std::int64_t shared_bytes = 0;  // dynamic
   std::int64_t wide_stores = 0;   // of 16 bytes or more, at least
   double bytes = 0;               // of memory an element; 0: no streaming kernel
-  double moved = 0;  // by instructions an element: what caches serve counts as well
+  double moved = 0;   // by instructions an element: what caches serve counts as well
+  bool cold = false;  // nothing is asked of its code, and nothing else is known of it
 };
 
 // Throw Error(missing_input) or Error(bad_content) with file and line.

@@ -27,14 +27,17 @@ expect() {
 for architecture in sm_80 sm_90a sm_100a; do
   cubin=$here/sample/sample.$architecture.cubin
   # Columns: threads, shared bytes, wide stores, bytes and moved bytes an element.
-  wide="256 0 1 8 8 copies_widely"
+  others=$'- copies_narrowly<*>\n- keeps_in_memory'
+  wide="256 0 1 8 8 copies_widely"$'\n'"$others"
   expect 0 "1 hot kernels checked, 0 wrong" "$tables" "$2/inputs" "$cubin" <<<"$wide"
   expect 0 "predicted: 64 of 64 warps, 8 B and" "$tables" "$2/inputs" "$cubin" <<<"$wide"
   expect 0 "LDG 16 B 1 of 1, STG 16 B 1 of 1" "$tables" "$2/inputs" "$cubin" <<<"$wide"
   expect 1 "copies_narrowly<4>: 0 stores of 16 bytes, kernels.txt expects 1" \
-    --check "$tables" "$2/inputs" "$cubin" <<<"256 0 1 8 8 copies_narrowly<*>"
+    --check "$tables" "$2/inputs" "$cubin" <<<"256 0 1 8 8 copies_narrowly<*>"$'\n- *'
   expect 1 "keeps_in_memory: 4 bytes stored to local memory, 4 loaded" \
-    --check "$tables" "$2/inputs" "$cubin" <<<"256 0 0 0 0 keeps_in_memory"
+    --check "$tables" "$2/inputs" "$cubin" <<<"256 0 0 0 0 keeps_in_memory"$'\n- *'
+  expect 1 "keeps_in_memory: kernels.txt has no row for it" \
+    --check "$tables" "$2/inputs" "$cubin" <<<"256 0 0 0 0 copies_*"
   expect 1 "names 'absent', but there is no such kernel" \
     --check "$tables" "$2/inputs" "$cubin" <<<"$wide"$'\n'"256 0 0 0 0 absent"
 done
