@@ -101,8 +101,10 @@ Group::Call Group::begin(Collective kind, const TensorView& whole, int peer,
   call.plan = plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer,
                               reduce == Reduce::max);
   call.reduce = reduce;
-  call.trace = trace().begin(name_, kind, call.sequence, whole.dtype(), whole.elements(),
-                             trace_group_);
+  call.trace = whole.device().is_meta()
+                   ? Trace::none
+                   : trace().begin(name_, kind, call.sequence, whole.dtype(),
+                                   whole.elements(), trace_group_);
   if (compares && kind != Collective::send && kind != Collective::receive) compare(call);
   Traffic& traffic = traffic_[static_cast<std::size_t>(kind)];
   ++traffic.calls;

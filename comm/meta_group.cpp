@@ -7,7 +7,6 @@
 
 #include "base/work_meter.hpp"
 #include "comm/staging.hpp"
-#include "comm/trace.hpp"
 
 namespace trireme::comm {
 namespace {
@@ -85,7 +84,6 @@ class MetaGroup final : public Group {
     }
     Operation* operation = free_.back();
     free_.pop_back();
-    trace().end(call.trace);
     const Way way = from.device() == planned_host ? Way::host : way_;
     operation->start(staging_.acquire(way == Way::direct ? 0 : call.plan.staging_bytes()),
                      pinned_.acquire(way == Way::pinned ? pinned_bytes(call) : 0), way);

@@ -66,6 +66,7 @@ std::int64_t Trace::begin(std::string_view name, Collective kind, std::int64_t s
 }
 
 void Trace::end(std::int64_t id) {
+  if (id == none) return;
   mark();
   const std::lock_guard lock(mutex_);
   if (id <= count_ - 1 - capacity) return;  // overwritten by younger ones

@@ -22,6 +22,7 @@ std::string tensor_text(DType dtype, std::int64_t elements);
 class Trace {
  public:
   static constexpr std::int64_t capacity = 1024;
+  static constexpr std::int64_t none = -1;  // the entry of a collective that has none
 
   struct Entry {
     std::array<char, 16> group{};  // a copy: groups may be gone when it is read

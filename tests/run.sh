@@ -70,8 +70,8 @@ build_and_test() {
 }
 
 # Compiles and links the CUDA back end, and the tests that only a GPU runs. The program must
-# start and train on the CPUs of a machine without a GPU: the parity test runs with it. That build is quick rather than
-# good; what the kernels become is read from the hot ones, compiled in earnest.
+# start and train on the CPUs of a machine without a GPU: the parity test runs with it. That
+# build is quick rather than good; what kernels become is read from those compiled in earnest.
 test_cuda() {
   heading "CUDA build"
   if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then

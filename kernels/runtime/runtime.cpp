@@ -37,13 +37,6 @@ int cores_of_process() {
   return CPU_COUNT(&mask);
 }
 
-int choose_threads(int threads, int ranks_on_node) {
-  if (threads > 0) return threads;
-  if (std::getenv("OMP_NUM_THREADS") != nullptr)
-    return std::max(1, omp_get_max_threads());
-  return std::max(1, cores_of_process() / std::max(1, ranks_on_node));
-}
-
 // A function of whichever BLAS was linked, or null: OpenBLAS's own calls are absent from
 // other libraries.
 template <class F>
@@ -112,7 +105,7 @@ std::string onednn_isa() {
 Runtime::Runtime(int threads, int ranks_on_node) {
   require(!runtime_exists, "there is one kernels::Runtime in a process");
   require(environment_is_clear, "kernels are used before the program has begun");
-  pool_threads = choose_threads(threads, ranks_on_node);
+  pool_threads = threads > 0 ? threads : usual_threads(ranks_on_node);
   omp_set_dynamic(0);
   omp_set_num_threads(pool_threads);
   if (auto* const set = find_function<void(int)>("openblas_set_num_threads"))
@@ -130,6 +123,12 @@ Runtime::~Runtime() {
 }
 
 int threads() { return pool_threads; }
+
+int usual_threads(int ranks_on_node) {
+  if (std::getenv("OMP_NUM_THREADS") != nullptr)
+    return std::max(1, omp_get_max_threads());
+  return std::max(1, cores_of_process() / std::max(1, ranks_on_node));
+}
 
 std::vector<std::pair<std::string, std::string>> library_versions() {
   return {{"oneDNN", onednn_version()},

@@ -21,6 +21,8 @@ class Runtime {
 
 // Threads that kernels of this process use; 1 before a Runtime exists.
 int threads();
+// How many Runtime(0, ranks_on_node) takes.
+int usual_threads(int ranks_on_node);
 
 // Name and version of each library that the kernels are built on, e.g. {"oneDNN",
 // "2.6.3"},

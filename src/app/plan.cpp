@@ -17,17 +17,18 @@
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "io/deck.hpp"
+#include "kernels/runtime/runtime.hpp"
 #include "launch/compute_device.hpp"
 #include "plan/prediction.hpp"
 
 namespace trireme::app {
 
 plan::PlannedDevice planned_device(const config::RunSettings& run,
-                                   const plan::Machine* machine) {
+                                   const plan::Machine* machine, int threads) {
   using config::DeviceChoice;
   if (machine == nullptr) {
     const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
-    return {on.device, on.transport, nullptr, on.gpu_bytes};
+    return {on.device, on.transport, nullptr, on.gpu_bytes, threads};
   }
   const bool fits = run.device == DeviceChoice::automatic ||
                     (run.device == DeviceChoice::cuda) == machine->gpus;
@@ -35,10 +36,10 @@ plan::PlannedDevice planned_device(const config::RunSettings& run,
           "run.device = \"{}\", but ranks of the machine file '{}' compute on {}: write "
           "run.device = \"auto\", or name another file",
           machine->gpus ? "cpu" : "cuda", machine->name, machine->gpus ? "GPUs" : "CPUs");
-  if (!machine->gpus) return {Device::host(), comm::Transport::mpi, machine};
+  if (!machine->gpus) return {Device::host(), comm::Transport::mpi, machine, 0, threads};
   const bool by_mpi = run.backend == comm::Backend::mpi || run.share_gpus;
   return {Device::cuda(0), by_mpi ? comm::Transport::mpi : comm::Transport::nccl, machine,
-          static_cast<std::int64_t>(machine->memory_bytes)};
+          static_cast<std::int64_t>(machine->memory_bytes), threads};
 }
 
 namespace {
@@ -99,8 +100,10 @@ int plan(comm::World& world, const Arguments& given) {
   if (searches) return plan_search(world, arguments, *machine, ranks);
   if (models) return plan_model(world, arguments, machine ? &*machine : nullptr, ranks);
   plan::PlannedDevice on;
-  world.agree(
-      [&] { on = planned_device(deck.config.run, machine ? &*machine : nullptr); });
+  world.agree([&] {
+    on = planned_device(deck.config.run, machine ? &*machine : nullptr,
+                        kernels::usual_threads(world.ranks_on_node()));
+  });
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, on);
   log::line(wrapped(plan::describe(deck.config, plans), terminal::prose_columns(), 10));
   if (!machine) {

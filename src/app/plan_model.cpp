@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "base/text_table.hpp"
 #include "infer/block_cache.hpp"
+#include "kernels/runtime/runtime.hpp"
 #include "optim/update_rules.hpp"
 #include "plan/prediction.hpp"
 #include "plan/search_space.hpp"
@@ -89,8 +90,9 @@ Need inference_need(const model::ModelConfig& config, DType type,
 // The stage that holds most, of plans without a clock.
 Need training_need(const config::RunConfig& config, const plan::PlannedDevice& on) {
   Need most;
-  for (const plan::Plan& plan :
-       plan::plan_stages(config, {on.device, on.transport, nullptr, on.gpu_bytes})) {
+  plan::PlannedDevice untimed = on;
+  untimed.machine = nullptr;
+  for (const plan::Plan& plan : plan::plan_stages(config, untimed)) {
     const auto of = [&](MemoryClass what) {
       return static_cast<double>(plan.memory[static_cast<std::size_t>(what)]);
     };
@@ -105,7 +107,8 @@ Need training_need(const config::RunConfig& config, const plan::PlannedDevice& o
 
 class ModelTable {
  public:
-  ModelTable(const Arguments& arguments, const plan::Machine* machine, int ranks)
+  ModelTable(const Arguments& arguments, const plan::Machine* machine, int ranks,
+             int threads)
       : machine_(machine), named_(read_named_model(arguments.words().front())) {
     const DeckWishes wishes = read_wishes(arguments);
     deck_.name = format("the deck of {}", arguments.words().front());
@@ -118,7 +121,7 @@ class ModelTable {
     // What cannot be trained at all is told as of any deck.
     const io::Deck deck = deck_.deck({});
     config_ = config::make_run_config(deck, ranks, deck_.ranks_on_node);
-    on_ = planned_device(config_.run, machine);
+    on_ = planned_device(config_.run, machine, threads);
     given_ = {deck.given("adapter.rank"), deck.given("optimizer.name")};
     types_ = {"fp32", "bf16", "fp16", "fp8"};
     if (!wishes.compute.empty() || deck.where("precision.compute") == "command line")
@@ -292,7 +295,9 @@ class ModelTable {
 int plan_model(comm::World& world, const Arguments& arguments,
                const plan::Machine* machine, int ranks) {
   world.agree([&] {
-    if (world.rank() == 0) ModelTable(arguments, machine, ranks).print();
+    if (world.rank() != 0) return;
+    const int threads = kernels::usual_threads(world.ranks_on_node());
+    ModelTable(arguments, machine, ranks, threads).print();
   });
   return 0;
 }

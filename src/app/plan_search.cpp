@@ -18,6 +18,7 @@
 #include "config/keys.hpp"
 #include "io/deck_schema.hpp"
 #include "io/files.hpp"
+#include "kernels/runtime/runtime.hpp"
 #include "plan/search.hpp"
 
 namespace trireme::app {
@@ -202,10 +203,10 @@ void write_results(const Arguments& arguments, const plan::SearchSpace& space,
 class SearchRun {
  public:
   SearchRun(const Arguments& arguments, const plan::Machine& machine,
-            const plan::SearchDeck& deck)
+            const plan::SearchDeck& deck, int threads)
       : arguments_(arguments), machine_(machine), room_(room_on(machine)) {
     plan::SearchDeck copy = deck;
-    const plan::PlannedDevice on = planned_device(deck.read({}).run, &machine);
+    const plan::PlannedDevice on = planned_device(deck.read({}).run, &machine, threads);
     copy.offloads = copy.offloads_activations = on.device.is_cuda();
     space_.emplace(std::move(copy));
     plan::SearchLimits limits;
@@ -274,7 +275,8 @@ int plan_search(comm::World& world, const Arguments& arguments,
     deck = search_deck(arguments, machine, ranks);
     if (world.rank() == 0) {
       require_places(arguments);
-      search.emplace(arguments, machine, *deck);
+      search.emplace(arguments, machine, *deck,
+                     kernels::usual_threads(world.ranks_on_node()));
     }
     if (search) decks = search->best(measured);
   });

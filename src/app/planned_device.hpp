@@ -10,8 +10,8 @@ namespace trireme::app {
 // Of deck and machine file alone: where the file says that ranks have GPUs, the plan is
 // for GPUs, whatever this machine and this program have. Throws Error(bad_content) where
 // the deck wants another device than the file has. machine: null where there is no file;
-// then it is what a run here would find.
+// then it is what a run here would find. threads: of this process that make plans.
 plan::PlannedDevice planned_device(const config::RunSettings& run,
-                                   const plan::Machine* machine);
+                                   const plan::Machine* machine, int threads);
 
 }  // namespace trireme::app

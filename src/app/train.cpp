@@ -83,7 +83,9 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
   const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
   train::check_start(world, deck.config, on);
   plan::PlannedDevice planned;
-  world.agree([&] { planned = planned_device(run, machine); });
+  world.agree([&] {
+    planned = planned_device(run, machine, kernels::usual_threads(world.ranks_on_node()));
+  });
   std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
   for (plan::Plan& stage : plans) stage.text_bytes = texts.bytes();
   log::line(wrapped(plan::describe(deck.config, plans), terminal::prose_columns(), 10));
@@ -192,7 +194,8 @@ train::PlannedRun plan_here(const comm::World& world, const Arguments& arguments
                             const std::optional<plan::Machine>& machine,
                             const launch::ComputeDevice& on, int on_node) {
   const plan::PlannedDevice planned{on.device, on.transport,
-                                    machine ? &*machine : nullptr, on.gpu_bytes};
+                                    machine ? &*machine : nullptr, on.gpu_bytes,
+                                    kernels::threads()};
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
   log::line(plan_text(deck.config, plans));
   require_room(deck_words(arguments), world.size(), on_node, deck.config, plans, planned,

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/counted.hpp"
+#include "base/side_by_side.hpp"
 #include "base/text_table.hpp"
 #include "engine/checkpoint_boxes.hpp"
 #include "engine/documents.hpp"
@@ -175,11 +176,14 @@ std::int64_t program_bytes(const PlannedDevice& on) {
 
 std::vector<Plan> plan_stages(const config::RunConfig& config, const PlannedDevice& on) {
   const auto& mesh = config.parallel.mesh;
-  std::vector<Plan> plans;
+  std::vector<Plan> plans(static_cast<std::size_t>(mesh.pipeline));
   // The engine of each stage asks for these.
   const auto schedules = schedule::shared_schedules(engine::pipeline_shape(config));
-  for (int stage = 0; stage < mesh.pipeline; ++stage)
-    plans.push_back(make_plan(config, stage * (mesh.size() / mesh.pipeline), on));
+  side_by_side(plans.size(), static_cast<std::size_t>(on.threads),
+               [&](std::size_t stage) {
+                 const int rank = static_cast<int>(stage) * (mesh.size() / mesh.pipeline);
+                 plans[stage] = make_plan(config, rank, on);
+               });
   return plans;
 }
 

@@ -23,6 +23,7 @@ struct PlannedDevice {
   comm::Transport transport = comm::Transport::mpi;
   const Machine* machine = nullptr;  // if there is one: plans keep time
   std::int64_t gpu_bytes = 0;        // RunSettings::gpu_bytes, which plans take from here
+  int threads = 1;  // of this process that make plans: what these say is the same
 };
 
 // The deck with what is known of these devices.

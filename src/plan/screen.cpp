@@ -37,11 +37,6 @@ LayerCost least(const LayerCost& a, const LayerCost& b) {
           .largest_unit = std::min(a.largest_unit, b.largest_unit)};
 }
 
-bool halves_backward(ScheduleKind kind) {
-  return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v ||
-         kind == ScheduleKind::dualpipe_v;
-}
-
 schedule::PipelineShape shape_of(const Candidate& c, std::int64_t microbatches) {
   return {c.schedule, c.mesh.pipeline, c.virtual_stages, microbatches};
 }
@@ -67,38 +62,6 @@ std::int64_t Screen::microbatches(const Candidate& c) const {
   return divide_up(space_.base(c).batch.global, c.micro * c.mesh.data);
 }
 
-// The rules with a schedule of one chunk, and without sharding, offload, recomputation.
-bool Screen::allows(const Candidate& c) {
-  const std::vector<std::int64_t> key = {static_cast<std::int64_t>(c.grid),
-                                         c.mesh.pipeline,
-                                         c.mesh.context,
-                                         c.mesh.tensor,
-                                         c.expert,
-                                         c.micro};
-  const auto [found, made] = allowed_.try_emplace(key, false);
-  if (!made) return found->second;
-  Candidate simple = c;
-  simple.schedule = ScheduleKind::one_f_one_b;
-  simple.virtual_stages = 1;
-  simple.strategy = "NO_SHARD";
-  simple.sharding = optim::Sharding::none;
-  simple.shard = 1;
-  simple.recompute = 0;
-  simple.offload = optim::Offload::none;
-  simple.offloads_activations = false;
-  return found->second = space_.deck().make(space_.overrides(simple)).has_value();
-}
-
-Screen::Measured* Screen::measured_for(const Candidate& c) {
-  const CostKey key{c.grid,  c.mesh.tensor, c.mesh.context, c.expert,
-                    c.micro, c.sequence,    c.recompute};
-  const auto found = costs_.find(key);
-  if (found != costs_.end()) return found->second.get();
-  auto measured = std::make_unique<Measured>();
-  measured->costs = measure_layers(space_.sketch(c), on_);
-  return costs_.emplace(key, std::move(measured)).first->second.get();
-}
-
 // The work of blocks and head is counted on a model, which takes longer than an estimate.
 const std::vector<Range>& Screen::cut_of(const Candidate& c) {
   const int count = c.mesh.pipeline * c.virtual_stages;
@@ -112,12 +75,13 @@ const std::vector<Range>& Screen::cut_of(const Candidate& c) {
              given ? base.parallel.stage_layers : std::vector<std::int64_t>());
 }
 
-const std::vector<LayerCost>& Screen::stages_of(Measured& measured, const Candidate& c) {
-  std::vector<LayerCost>& stages = measured.stages[c.mesh.pipeline * c.virtual_stages];
+const std::vector<LayerCost>& Screen::stages_of(MeasuredWays::Way& way,
+                                                const Candidate& c) {
+  std::vector<LayerCost>& stages = way.stages[c.mesh.pipeline * c.virtual_stages];
   if (!stages.empty()) return stages;
   const config::RunConfig& base = space_.base(c);
   const std::vector<Range>& cut = cut_of(c);
-  const std::vector<LayerCost>& layers = measured.costs.layers;
+  const std::vector<LayerCost>& layers = way.costs.layers;
   for (const Range& range : cut) {
     // An end without a block counts as nothing: its cost is known with a layer's only.
     LayerCost& sum = stages.emplace_back();
@@ -129,15 +93,6 @@ const std::vector<LayerCost>& Screen::stages_of(Measured& measured, const Candid
     }
   }
   return stages;
-}
-
-const HalvesCost& Screen::halves_of(const Candidate& c, Measured& measured) {
-  if (measured.halves) return *measured.halves;
-  const config::RunConfig sketch = space_.sketch(c);
-  const auto [cut, made] = halves_cuts_.try_emplace(c.grid);
-  if (made) cut->second = cut_for_halves(sketch);
-  return measured.halves.emplace(
-      measure_halves(sketch, cut->second, measured.costs, on_));
 }
 
 double Screen::nccl_bytes(const Candidate& c) {
@@ -236,14 +191,14 @@ double Screen::ending(const Candidate& c, const LayerCosts& costs, const LayerCo
   return at_least_0(reduce - hidden) + updated * costs.update_seconds + host;
 }
 
-Screen::Parts Screen::parts(const Candidate& c, Measured& measured) {
-  const LayerCosts& costs = measured.costs;
+Screen::Parts Screen::parts(const Candidate& c, MeasuredWays::Way& way) {
+  const LayerCosts& costs = way.costs;
   const config::RunConfig& base = space_.base(c);
   const double overlap = on_.machine->links.overlap;
   Parts out;
   const double layers_of_stage =
       static_cast<double>(base.model.layers) / (c.mesh.pipeline * c.virtual_stages);
-  for (const LayerCost& stage : stages_of(measured, c)) {
+  for (const LayerCost& stage : stages_of(way, c)) {
     // Copies of activations to the host and back move beside kernels, one after another;
     // two blocks' lag behind.
     const double away =
@@ -270,7 +225,7 @@ Screen::Parts Screen::parts(const Candidate& c, Measured& measured) {
                   on_.machine->sweep_rate;
     }
     const double weight =
-        halves_backward(c.schedule) ? halves_of(c, measured).weight_share : 0;
+        halves_backward(c.schedule) ? ways_.halves_of(c, way).weight_share : 0;
     out.stages.push_back(
         {forward, backward * (1 - weight), backward * weight, stage.saved_bytes});
   }
@@ -280,7 +235,7 @@ Screen::Parts Screen::parts(const Candidate& c, Measured& measured) {
     double seconds = 0;
     for (int chunk = 0; chunk < c.virtual_stages; ++chunk) {
       const auto s = static_cast<std::size_t>(stage_of(shape, rank, chunk));
-      add(sum, stages_of(measured, c)[s]);
+      add(sum, stages_of(way, c)[s]);
       seconds += out.stages[s].forward + out.stages[s].backward_input +
                  out.stages[s].backward_weight;
     }
@@ -296,9 +251,9 @@ Screen::Parts Screen::parts(const Candidate& c, Measured& measured) {
 }
 
 std::optional<Estimate> Screen::estimate(const Candidate& c) {
-  if (!allows(c)) return std::nullopt;
-  Measured& measured = *measured_for(c);
-  const Parts parts = this->parts(c, measured);
+  if (!ways_.allows(c)) return std::nullopt;
+  MeasuredWays::Way& way = ways_.of(c);
+  const Parts parts = this->parts(c, way);
   const auto m = static_cast<double>(microbatches(c));
   const bool v_shaped = schedule::is_v_shaped(c.schedule);
   double fill = 0, longest = 0;
@@ -312,16 +267,16 @@ std::optional<Estimate> Screen::estimate(const Candidate& c) {
       fill -= std::min(parts.stages[r].backward_input, parts.stages[r].backward_weight);
   }
   return Estimate{longest - parts.first_saves + parts.ending + on_.machine->step_seconds,
-                  bytes(c, measured, true)};
+                  bytes(c, way, true)};
 }
 
 std::optional<double> Screen::least_bytes(const Candidate& c) {
-  if (!allows(c)) return std::nullopt;
-  return bytes(c, *measured_for(c), false);
+  if (!ways_.allows(c)) return std::nullopt;
+  return bytes(c, ways_.of(c), false);
 }
 
 double Screen::simulated_seconds(const Candidate& c) {
-  const Parts parts = this->parts(c, *measured_for(c));
+  const Parts parts = this->parts(c, ways_.of(c));
   schedule::SimulationOptions options;
   options.stages = parts.stages;
   options.latency = parts.message;
@@ -338,9 +293,9 @@ double Screen::kept_share(const Candidate& c, double layers_of_stage) const {
 }
 
 // Of the rank that holds most; without buffers of messages.
-double Screen::bytes(const Candidate& c, Measured& measured, bool with_halves) {
-  const LayerCosts& costs = measured.costs;
-  const std::vector<LayerCost>& stages = stages_of(measured, c);
+double Screen::bytes(const Candidate& c, MeasuredWays::Way& way, bool with_halves) {
+  const LayerCosts& costs = way.costs;
+  const std::vector<LayerCost>& stages = stages_of(way, c);
   const Slots& slots = slots_of(c);
   const auto shape = shape_of(c, 1);
   const double layers_of_stage = static_cast<double>(space_.base(c).model.layers) /
@@ -350,7 +305,7 @@ double Screen::bytes(const Candidate& c, Measured& measured, bool with_halves) {
                       microbatches(c) > c.mesh.pipeline &&
                       c.schedule != ScheduleKind::dualpipe_v;
   const double deferred =
-      defers ? layers_of_stage * halves_of(c, measured).saved_bytes : 0;
+      defers ? layers_of_stage * ways_.halves_of(c, way).saved_bytes : 0;
   double most = 0;
   for (int rank = 0; rank < c.mesh.pipeline; ++rank) {
     LayerCost sum;

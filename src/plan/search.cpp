@@ -7,6 +7,7 @@
 #include <queue>
 
 #include "base/format.hpp"
+#include "base/side_by_side.hpp"
 
 namespace trireme::plan {
 namespace {
@@ -58,12 +59,17 @@ class Searcher {
     const std::vector<Candidate>& all = space_.candidates();
     result_.candidates = all.size();
     estimates_.resize(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) screen_one(all[i], i);
+    screen_.ways().prepare(all);
+    std::vector<std::optional<double>> least(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) least[i] = screen_.least_bytes(all[i]);
+    screen_.ways().prepare_halves(
+        all, [&](std::size_t i) { return least[i].has_value() && may_fit(*least[i]); });
+    for (std::size_t i = 0; i < all.size(); ++i) screen_one(all[i], i, least[i]);
     if (result_.screened.empty()) find_least_bytes();
   }
 
-  void screen_one(const Candidate& candidate, std::size_t i) {
-    const std::optional<double> least = screen_.least_bytes(candidate);
+  void screen_one(const Candidate& candidate, std::size_t i,
+                  std::optional<double> least) {
     if (!least) {
       ++result_.refused;
       return;
@@ -104,7 +110,7 @@ class Searcher {
   // Learns more of a candidate. False: no more plans are to be made.
   bool refine(const Entry& entry) {
     const Candidate& candidate = space_.candidates()[entry.index];
-    if (entry.known == Known::screened && candidate.mesh.pipeline > 1) {
+    if (!is_next_planned(entry)) {
       const double seconds = screen_.simulated_seconds(candidate);
       estimates_[entry.index].seconds = seconds;
       queue_.push({std::max(entry.seconds, (1 - screen_margin) * seconds), entry.offload,
@@ -112,8 +118,8 @@ class Searcher {
       return true;
     }
     if (result_.planned.size() >= limits_.most_plans) return false;
-    std::optional<PlannedCandidate> planned =
-        plan_candidate(candidate, estimates_[entry.index]);
+    if (!made_.contains(entry.index)) make_plans(entry);
+    std::optional<PlannedCandidate> planned = std::move(made_.at(entry.index));
     if (!planned) {
       ++result_.refused;
       return true;
@@ -126,15 +132,47 @@ class Searcher {
     return true;
   }
 
+  // Whether the next that is learned of it is its plan.
+  bool is_next_planned(const Entry& entry) const {
+    return entry.known == Known::simulated ||
+           (entry.known == Known::screened &&
+            space_.candidates()[entry.index].mesh.pipeline == 1);
+  }
+
+  // The plan of a candidate, and as many as there are other threads of those that come
+  // after it in the queue: most come up soon, and what is known then is the same.
+  void make_plans(const Entry& first) {
+    std::vector<std::size_t> wanted = {first.index};
+    std::vector<Entry> passed;
+    const auto threads = static_cast<std::size_t>(on_.threads);
+    while (wanted.size() < threads && passed.size() < 4 * threads && !queue_.empty()) {
+      passed.push_back(queue_.top());
+      queue_.pop();
+      if (is_next_planned(passed.back()) && !made_.contains(passed.back().index))
+        wanted.push_back(passed.back().index);
+    }
+    for (const Entry& entry : passed) queue_.push(entry);
+    std::vector<std::optional<PlannedCandidate>> plans(wanted.size());
+    side_by_side(wanted.size(), threads, [&](std::size_t i) {
+      plans[i] = plan_candidate(space_.candidates()[wanted[i]], estimates_[wanted[i]],
+                                wanted.size() == 1 ? on_.threads : 1);
+    });
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      made_[wanted[i]] = std::move(plans[i]);
+  }
+
   std::optional<PlannedCandidate> plan_candidate(const Candidate& candidate,
-                                                 const Estimate& estimate) const {
+                                                 const Estimate& estimate,
+                                                 int threads) const {
     const auto config = space_.deck().make(space_.overrides(candidate));
     if (!config) return std::nullopt;
-    const std::vector<Plan> plans = plan_stages(*config, on_);
-    const MemoryNeed need = memory_need(plans, on_);
+    PlannedDevice on = on_;
+    on.threads = threads;
+    const std::vector<Plan> plans = plan_stages(*config, on);
+    const MemoryNeed need = memory_need(plans, on);
     return PlannedCandidate{candidate,        need.device,
                             need.host,        estimate.bytes,
-                            estimate.seconds, predict(*config, plans, *on_.machine)};
+                            estimate.seconds, predict(*config, plans, *on.machine)};
   }
 
   // Those that are final, then other plans that fit, by time.
@@ -164,6 +202,7 @@ class Searcher {
   template <class Same>
   void add_others(const Same& differs_only_here);
   void add_neighbour(const std::string& difference, const Candidate& candidate);
+  void plan_neighbours();
 
   const SearchSpace& space_;
   PlannedDevice on_;
@@ -175,6 +214,9 @@ class Searcher {
   // As long as none fits: the least bytes of each that does not, and which it is.
   std::vector<std::pair<double, std::size_t>> too_large_;
   std::vector<std::size_t> final_;  // of result_.planned
+  // Plans by candidate, some of which were made before they were asked for.
+  std::map<std::size_t, std::optional<PlannedCandidate>> made_;
+  std::vector<std::pair<std::string, Candidate>> neighbours_;  // to be planned
   std::priority_queue<Entry, std::vector<Entry>, Later> queue_;
 };
 
@@ -203,16 +245,29 @@ std::string difference_of(const SearchSpace& space, const Candidate& a,
 }
 
 void Searcher::add_neighbour(const std::string& difference, const Candidate& candidate) {
-  if (difference.empty()) return;
-  for (const PlannedCandidate& planned : result_.planned)
-    if (planned.candidate == candidate) {
-      result_.neighbours.push_back({difference, planned});
-      return;
-    }
-  const std::optional<Estimate> estimate = screen_.estimate(candidate);
-  std::optional<PlannedCandidate> plan;
-  if (estimate) plan = plan_candidate(candidate, *estimate);
-  result_.neighbours.push_back({difference, std::move(plan)});
+  if (!difference.empty()) neighbours_.emplace_back(difference, candidate);
+}
+
+void Searcher::plan_neighbours() {
+  result_.neighbours.resize(neighbours_.size());
+  std::vector<std::pair<std::size_t, Estimate>> missing;  // places, with the screen's
+  for (std::size_t i = 0; i < neighbours_.size(); ++i) {
+    const auto& [difference, candidate] = neighbours_[i];
+    Neighbour& neighbour = result_.neighbours[i];
+    neighbour.difference = difference;
+    const auto made =
+        std::find_if(result_.planned.begin(), result_.planned.end(),
+                     [&](const PlannedCandidate& p) { return p.candidate == candidate; });
+    if (made != result_.planned.end())
+      neighbour.plan = *made;
+    else if (const std::optional<Estimate> estimate = screen_.estimate(candidate))
+      missing.emplace_back(i, *estimate);
+  }
+  side_by_side(missing.size(), static_cast<std::size_t>(on_.threads), [&](std::size_t i) {
+    const auto& [place, estimate] = missing[i];
+    result_.neighbours[place].plan =
+        plan_candidate(neighbours_[place].second, estimate, 1);
+  });
 }
 
 // The next smaller and the next larger value of an axis, data ranks making up for it.
@@ -298,6 +353,7 @@ void Searcher::find_neighbours() {
     c.grid = winner.grid;
     return c == winner;
   });
+  plan_neighbours();
 }
 
 }  // namespace

@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/word_counts.hpp"
 
-#include <atomic>
-#include <exception>
-#include <thread>
 #include <utility>
+
+#include "base/side_by_side.hpp"
 
 namespace trireme::text {
 namespace {
@@ -14,28 +13,6 @@ constexpr std::size_t part_bytes = std::size_t{1} << 20;
 
 // Neither white space nor a part of a longer character.
 bool is_ascii_sign(char c) { return c > 0x20 && c < 0x7F; }
-
-// Runs work(0) to work(count - 1) on some threads. Throws what the first of them threw.
-template <class Work>
-void share_out(std::size_t count, std::size_t threads, const Work& work) {
-  std::vector<std::exception_ptr> errors(count);
-  std::atomic<std::size_t> next{0};
-  const auto run = [&] {
-    for (std::size_t i = next++; i < count; i = next++) try {
-        work(i);
-      } catch (...) {
-        errors[i] = std::current_exception();
-        return;
-      }
-  };
-  {
-    std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(run);
-    run();
-  }
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
-}
 
 }  // namespace
 
@@ -61,8 +38,8 @@ WordCounts::WordCounts() : pattern_(known_splitter(gpt2_regex)) {}
 
 std::int64_t WordCounts::add(std::vector<Document> documents, std::size_t threads) {
   std::vector<std::string> texts(documents.size());
-  share_out(documents.size(), threads,
-            [&](std::size_t i) { texts[i] = std::move(documents[i]).text(); });
+  side_by_side(documents.size(), threads,
+               [&](std::size_t i) { texts[i] = std::move(documents[i]).text(); });
   std::vector<std::string_view> parts;
   std::int64_t bytes = 0;
   for (const std::string& text : texts) {
@@ -70,7 +47,7 @@ std::int64_t WordCounts::add(std::vector<Document> documents, std::size_t thread
     for (const std::string_view part : cut_between_words(text, part_bytes))
       parts.push_back(part);
   }
-  share_out(parts.size(), threads, [&](std::size_t i) { count(parts[i]); });
+  side_by_side(parts.size(), threads, [&](std::size_t i) { count(parts[i]); });
   return bytes;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "comm/trace.hpp"
 #include "engine/activation_offload.hpp"
 #include "plan/step_clock.hpp"
 #include "small_deck.hpp"
@@ -222,6 +223,30 @@ TEST(Prediction, IsTheSameEachTime) {
   const std::string once = describe(predicted(config, machine), machine);
   EXPECT_EQ(once, describe(predicted(config, machine), machine));
   EXPECT_EQ(work_meter(), nullptr);
+}
+
+TEST(Prediction, IsTheSameOnAnyNumberOfThreads) {
+  const Machine machine = simple_machine();
+  const config::RunConfig config =
+      deck(8, "[parallel]\npipeline = 4\nschedule = \"zb_h1\"\n", {"model.layers=4"});
+  const auto text = [&](int threads) {
+    PlannedDevice on;
+    on.machine = &machine;
+    on.threads = threads;
+    const std::vector<Plan> plans = plan_stages(config, on);
+    return describe(config, plans) + describe(predict(config, plans, machine), machine);
+  };
+  const std::string once = text(1);
+  EXPECT_EQ(once, text(2));
+  EXPECT_EQ(once, text(4));
+}
+
+TEST(Prediction, EntersNothingInTheFlightRecorder) {
+  const std::int64_t before = comm::trace().count();
+  const Machine machine = simple_machine();
+  EXPECT_FALSE(
+      timed_plans(deck(4, "[parallel]\ntensor = 2\n"), machine).front().traffic.empty());
+  EXPECT_EQ(comm::trace().count(), before);
 }
 
 TEST(Prediction, APipelineTakesItsScheduleWithItsStagesOwnTimes) {

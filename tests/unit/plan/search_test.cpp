@@ -203,17 +203,21 @@ TEST(Search, OffloadsActivationsOfWholeBlocksWhereThatIsAllowed) {
   }
 }
 
-TEST(Search, SaysTheSameEachTime) {
+// Also where threads share the plans, some of which are made before they are asked for.
+TEST(Search, SaysTheSameEachTimeOnAnyNumberOfThreads) {
   const Machine machine = small_machine();
-  const PlannedDevice on = on_host(machine);
   const MemoryRoom room{1e9, "a test"};
-  const auto text = [&] {
+  const auto text = [&](int threads) {
+    PlannedDevice on = on_host(machine);
+    on.threads = threads;
     const SearchSpace space(small_deck(4, ""));
     return describe(search(space, on, room, {.top = 5, .most_plans = 20}), space, room,
                     5);
   };
-  const std::string once = text();
-  EXPECT_EQ(once, text());
+  const std::string once = text(1);
+  EXPECT_EQ(once, text(1));
+  EXPECT_EQ(once, text(2));
+  EXPECT_EQ(once, text(5));
   EXPECT_NE(once.find("instead of"), std::string::npos);
   EXPECT_EQ(work_meter(), nullptr);
 }
