@@ -22,6 +22,8 @@ class MetaGroup final : public Group {
         staging_(Device::meta(), std::string(this->name())),
         pinned_(Device::meta(), std::string(this->name())) {}
 
+  void forbid_collectives() { collectives_ = false; }
+
   void progress() override {}
   void bound_staging(std::int64_t most) override { staging_.bound(most); }
   std::size_t staging_bytes() const override {
@@ -85,6 +87,9 @@ class MetaGroup final : public Group {
     Operation* operation = free_.back();
     free_.pop_back();
     const Way way = from.device() == planned_host ? Way::host : way_;
+    require(collectives_ || way != Way::direct || row_of(call.kind).peer == Peer::other,
+            "{} on axis '{}': no communicator is made for it", row_of(call.kind).name,
+            name());
     operation->start(staging_.acquire(way == Way::direct ? 0 : call.plan.staging_bytes()),
                      pinned_.acquire(way == Way::pinned ? pinned_bytes(call) : 0), way);
     if (WorkMeter* meter = work_meter())
@@ -98,6 +103,7 @@ class MetaGroup final : public Group {
   }
 
   Way way_;
+  bool collectives_ = true;
   StagingPool staging_, pinned_;
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<Operation*> free_;
@@ -114,6 +120,10 @@ std::unique_ptr<Group> make_planned_group(std::string name, int rank, int size,
   return std::make_unique<MetaGroup>(
       std::move(name), rank, size,
       transport == Transport::nccl ? MetaGroup::Way::direct : MetaGroup::Way::pinned);
+}
+
+void forbid_collectives(Group& group) {
+  dynamic_cast<MetaGroup&>(group).forbid_collectives();
 }
 
 }  // namespace trireme::comm

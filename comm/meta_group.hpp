@@ -22,4 +22,9 @@ std::unique_ptr<Group> make_planned_group(std::string name, int rank, int size,
                                           Transport transport);
 inline constexpr Device planned_host{DeviceKind::meta, 1};
 
+// From here on a collective of tensors on GPUs ends in Error(internal), as it does on a
+// group of NCCL that no communicator is made for (GroupUse); sends and receives have
+// theirs. group: of make_planned_group(), for Transport::nccl.
+void forbid_collectives(Group& group);
+
 }  // namespace trireme::comm

@@ -118,6 +118,7 @@ constexpr int even_and_odd_element(int place) { return usual_element<BFloat16>(p
 // Which scales a way to numbers takes.
 struct Scales {
   bool powers = false;  // powers of two alone
+  float below = 0x1p80f;
 };
 
 // Whether these are powers of two, or 0.

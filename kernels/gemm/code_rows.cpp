@@ -61,11 +61,11 @@ bool in_steps(const CodedMatrix& m) {
 
 // Whether products by these factors are numbers as any: 0, or far from the ends of f32's
 // range, where instructions that round to bf16 take subnormal numbers for 0.
-bool are_plain(const float* factors, std::int64_t count) {
+bool are_plain(const float* factors, std::int64_t count, float below = 0x1p80f) {
   unsigned others = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const float size = std::abs(factors[i]);
-    const bool plain = (size == 0) | ((size > 0x1p-80f) & (size < 0x1p80f));
+    const bool plain = (size == 0) | ((size > 0x1p-80f) & (size < below));
     others |= plain ? 0u : 1u;
   }
   return others == 0;
@@ -73,10 +73,10 @@ bool are_plain(const float* factors, std::int64_t count) {
 
 // Whether none of the codes of E4M3 is NaN.
 bool are_numbers(const std::uint8_t* codes, std::int64_t count) {
-  std::uint8_t others = 0;  // as wide as a code, so that a register holds many
+  std::uint8_t largest = 0;  // as wide as a code, so that a register holds many
   for (std::int64_t i = 0; i < count; ++i)
-    others |= static_cast<std::uint8_t>((codes[i] & 0x7fu) == 0x7fu ? 1 : 0);
-  return others == 0;
+    largest = std::max(largest, static_cast<std::uint8_t>(codes[i] & 0x7fu));
+  return largest != 0x7fu;
 }
 
 // Codes of every type: numbers of some rows at a time in a cache.
@@ -124,7 +124,7 @@ struct InRegisters {
     constexpr few_rows::Scales wanted = Code::scales;
     const auto [scales, blocks] = scales_of(row);
     const std::int64_t first = m.layout.row(row).scale;
-    return are_plain(scales, blocks) &&
+    return are_plain(scales, blocks, wanted.below) &&
            (!wanted.powers || few_rows::are_powers(scales, blocks)) &&
            (m.zeros.empty() || are_plain(m.zeros.data<float>() + first, blocks)) &&
            (m.type != CodeType::e4m3 || are_numbers(codes_of(row), k));

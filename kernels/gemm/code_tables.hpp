@@ -6,7 +6,7 @@
 
 #include "kernels/gemm/code_registers.hpp"
 
-#if defined(__AVX2__) && defined(__F16C__) && !defined(__AVX512F__)
+#if defined(__AVX2__) && !defined(__AVX512F__)
 #define TRIREME_CODE_TABLES
 namespace trireme::kernels::few_rows {
 
@@ -158,9 +158,9 @@ struct BookTables {
 };
 
 // Bytes of one scale, without zero points, rounded once, to T. An integer is the highest
-// byte of a word, 2^24 times as large; a number E4M3 is half a number of f16, whose
-// exponent has a bit more, 2^8 times smaller. ties: a number may lie in the middle of two
-// of bf16.
+// byte of a word, 2^24 times as large. The bits of a number E4M3, moved to where f32 has
+// its sign, exponent and fraction, are one 2^120 times smaller, also where it is
+// subnormal. ties: a number may lie in the middle of two of bf16.
 template <class T, CodeType type, bool by_factor, bool ties = true>
 struct SpreadBytes {
   static constexpr bool to_bf16_too = std::is_same_v<T, BFloat16>;
@@ -169,7 +169,7 @@ struct SpreadBytes {
   static constexpr int element(int place) { return usual_element<T>(place); }
   using WithoutTies = std::conditional_t<to_bf16_too && ties,
                                          SpreadBytes<T, type, by_factor, false>, void>;
-  static constexpr Scales scales{};
+  static constexpr Scales scales{.below = type == CodeType::e4m3 ? 0x1p7f : 0x1p80f};
   Floats scale;
 
   struct Shared {
@@ -202,7 +202,7 @@ struct SpreadBytes {
   [[gnu::always_inline]] void set(const Shared& /*shared*/, float of_block,
                                   float /*zero*/) {
     // A power of two changes no digit: the product is rounded as that of the number.
-    scale = simd::broadcast(of_block * (type == CodeType::int8 ? 0x1p-24f : 0x1p8f));
+    scale = simd::broadcast(of_block * (type == CodeType::int8 ? 0x1p-24f : 0x1p120f));
   }
   [[gnu::always_inline]] Floats rounded(const Shared& shared, Floats x) const {
     x = x * scale;
@@ -213,40 +213,27 @@ struct SpreadBytes {
   }
   // Eight bytes of 16, the elements of one register, each in the highest byte of a word.
   template <int part>
-  [[gnu::always_inline]] static Floats integers_of(__m256i codes) {
+  [[gnu::always_inline]] static __m256i words_of(__m256i codes) {
     constexpr auto at = [](int lane) {
       return (element(part * lanes + lane) << 24) | 0x808080;
     };
-    return std::bit_cast<Floats>(_mm256_cvtepi32_ps(_mm256_shuffle_epi8(
-        codes,
-        _mm256_setr_epi32(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)))));
-  }
-  // All 16 as halves: those of the first register, then those of the second.
-  [[gnu::always_inline]] static __m256i halves_of(__m256i codes) {
-    constexpr auto at = [](int pair) {
-      return (element(2 * pair) << 8) | (element(2 * pair + 1) << 24) | 0x800080;
-    };
-    const __m256i words = _mm256_shuffle_epi8(
+    return _mm256_shuffle_epi8(
         codes, _mm256_setr_epi32(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)));
-    return _mm256_and_si256(_mm256_srai_epi16(words, 1),
-                            _mm256_set1_epi16(static_cast<short>(0xbf80)));
+  }
+  [[gnu::always_inline]] static Floats number_of(__m256i words) {
+    if constexpr (type == CodeType::int8)
+      return std::bit_cast<Floats>(_mm256_cvtepi32_ps(words));
+    constexpr int sign_exponent_and_fraction = static_cast<int>(0x87f00000u);
+    return std::bit_cast<Floats>(_mm256_and_si256(
+        _mm256_srai_epi32(words, 4), _mm256_set1_epi32(sign_exponent_and_fraction)));
   }
   template <int steps>
   [[gnu::always_inline]] void load(const Shared& shared, const std::uint8_t* row,
                                    std::int64_t i, TwoRegisters* out) const {
     const __m256i codes = _mm256_broadcastsi128_si256(
         _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + i)));
-    if constexpr (type == CodeType::int8) {
-      *out = {rounded(shared, integers_of<0>(codes)),
-              rounded(shared, integers_of<1>(codes))};
-    } else {
-      const __m256i halves = halves_of(codes);
-      const auto numbers = [](__m128i eight) {
-        return std::bit_cast<Floats>(_mm256_cvtph_ps(eight));
-      };
-      *out = {rounded(shared, numbers(_mm256_castsi256_si128(halves))),
-              rounded(shared, numbers(_mm256_extracti128_si256(halves, 1)))};
-    }
+    *out = {rounded(shared, number_of(words_of<0>(codes))),
+            rounded(shared, number_of(words_of<1>(codes)))};
   }
 };
 

@@ -7,6 +7,7 @@
 #include "base/counted.hpp"
 #include "base/side_by_side.hpp"
 #include "base/text_table.hpp"
+#include "comm/meta_group.hpp"
 #include "engine/checkpoint_boxes.hpp"
 #include "engine/documents.hpp"
 #include "engine/engine.hpp"
@@ -131,10 +132,29 @@ config::RunConfig known_on(const PlannedDevice& on, const config::RunConfig& con
   return known;
 }
 
-Plan make_plan(const config::RunConfig& deck, int rank, const PlannedDevice& on) {
-  const config::RunConfig config = known_on(on, deck);
+namespace {
+
+bool by_nccl(const PlannedDevice& on) {
+  return on.device.is_cuda() && on.transport == comm::Transport::nccl;
+}
+
+// A run by NCCL has communicators for what it is said to use, and no others.
+comm::Mesh planned_mesh(const config::RunConfig& config, int rank,
+                        const PlannedDevice& on) {
   comm::Mesh mesh = comm::Mesh::meta(config.parallel.mesh, rank, config.parallel.folding,
                                      on.device, on.transport);
+  if (!by_nccl(on)) return mesh;
+  const comm::GroupUse use = engine::group_use(config);
+  for (comm::Group* group : mesh.groups())
+    if (!use.of(group->name())) comm::forbid_collectives(*group);
+  return mesh;
+}
+
+}  // namespace
+
+Plan make_plan(const config::RunConfig& deck, int rank, const PlannedDevice& on) {
+  const config::RunConfig config = known_on(on, deck);
+  comm::Mesh mesh = planned_mesh(config, rank, on);
   engine::Engine engine(config, mesh, Device::meta());
   comm::TrafficMeter meter(mesh);
   Plan plan;
@@ -161,7 +181,7 @@ Plan make_plan(const config::RunConfig& deck, int rank, const PlannedDevice& on)
     plan.codes = {engine.base()->code_bytes(), engine.base()->number_bytes(),
                   engine.base()->working_bytes()};
   }
-  if (on.device.is_cuda() && on.transport == comm::Transport::nccl)
+  if (by_nccl(on))
     plan.nccl = comm::count_nccl(config.parallel.mesh, config.parallel.folding,
                                  engine::group_use(config));
   plan.parameters = model::parameter_count(config.model);
