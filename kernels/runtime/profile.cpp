@@ -3,6 +3,7 @@
 #include "kernels/runtime/profile.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace trireme::kernels {
 namespace {
@@ -17,10 +18,25 @@ Device& profiled() {
   return device;
 }
 
+thread_local bool pauses = false;
+
 }  // namespace
+
+ProfilePause::ProfilePause() : before_(std::exchange(pauses, true)) {}
+ProfilePause::~ProfilePause() { pauses = before_; }
 
 ProfileFamily::ProfileFamily(const char* name) : name_(name) {
   families().push_back(this);
+}
+
+void ProfileFamily::add(double seconds) {
+  if (pauses) return;
+  seconds_ += seconds;
+  ++calls_;
+}
+
+void ProfileFamily::add_bytes(double bytes) {
+  if (!pauses) bytes_ += bytes;
 }
 
 std::vector<ProfileEntry> profile() {
@@ -48,11 +64,13 @@ void profile_device(Device device) { profiled() = device; }
 
 ProfileScope::ProfileScope(ProfileFamily& family)
     : family_(family), range_(family.name_) {
+  if (pauses) return;
   if (profiled().is_cuda()) Stream(profiled()).synchronize();
   start_ = std::chrono::steady_clock::now();
 }
 
 ProfileScope::~ProfileScope() {
+  if (pauses) return;
   if (profiled().is_cuda()) Stream(profiled()).synchronize();
   family_.add(
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count());

@@ -29,16 +29,26 @@ void reset_profile();
 // that.
 void profile_device(Device device);
 
+// While one lives nothing is counted of what its thread does: plans run kernels on meta,
+// on several threads at a time.
+class ProfilePause {
+ public:
+  ProfilePause();
+  ~ProfilePause();
+  ProfilePause(const ProfilePause&) = delete;
+  ProfilePause& operator=(const ProfilePause&) = delete;
+
+ private:
+  bool before_;
+};
+
 // Counters of one family, kept for the life of the process. Not for concurrent use:
-// kernels of a process are started by one thread.
+// kernels of a process are started by one thread, but for those with a ProfilePause.
 class ProfileFamily {
  public:
   explicit ProfileFamily(const char* name);
-  void add(double seconds) {
-    seconds_ += seconds;
-    ++calls_;
-  }
-  void add_bytes(double bytes) { bytes_ += bytes; }
+  void add(double seconds);
+  void add_bytes(double bytes);
 
  private:
   friend std::vector<ProfileEntry> profile();

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "kernels/runtime/profile.hpp"
 #include "plan/kept_layers.hpp"
 #include "plan/meta_step.hpp"
 #include "plan/step_clock.hpp"
@@ -89,6 +90,7 @@ class UpdateWatch final : public engine::StepObserver {
 }  // namespace
 
 LayerCosts measure_layers(const config::RunConfig& config, const PlannedDevice& on) {
+  const kernels::ProfilePause pause;
   const KeptLayers kept = ends_and_kinds(config);
   const config::RunConfig deck = known_on(on, layer_deck(config, kept.layers));
   comm::Mesh mesh = comm::Mesh::meta(deck.parallel.mesh, 0, deck.parallel.folding,
@@ -135,6 +137,7 @@ struct ChunkBytes {
   double weight_share = 0;
 };
 ChunkBytes run_chunks(const config::RunConfig& deck, const PlannedDevice& on) {
+  const kernels::ProfilePause pause;
   comm::Mesh mesh = comm::Mesh::meta(deck.parallel.mesh, 0, deck.parallel.folding,
                                      on.device, on.transport);
   engine::Engine engine(deck, mesh, Device::meta());

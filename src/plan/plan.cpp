@@ -16,6 +16,7 @@
 #include "engine/sample_route.hpp"
 #include "io/checkpoint_snapshot.hpp"
 #include "io/shared_source.hpp"
+#include "kernels/runtime/profile.hpp"
 #include "plan/meta_step.hpp"
 #include "plan/step_clock.hpp"
 #include "schedule/shared_schedules.hpp"
@@ -153,6 +154,7 @@ comm::Mesh planned_mesh(const config::RunConfig& config, int rank,
 }  // namespace
 
 Plan make_plan(const config::RunConfig& deck, int rank, const PlannedDevice& on) {
+  const kernels::ProfilePause pause;
   const config::RunConfig config = known_on(on, deck);
   comm::Mesh mesh = planned_mesh(config, rank, on);
   engine::Engine engine(config, mesh, Device::meta());
