@@ -109,6 +109,24 @@ void make_powers(OwnedCodes& codes) {
     scale = std::ldexp(1.0F, std::ilogb(scale + 0x1p-20F));
 }
 
+// E4M3 of numbers that lie as weights do: one in some thousands is subnormal, of random
+// bytes one in sixteen, and a processor may be slower with those.
+void make_bell(OwnedCodes& codes) {
+  const auto all = codes.codes.view().span<std::uint8_t>();
+  constexpr std::int64_t part = 1 << 16;
+  const std::int64_t count = std::ssize(all);
+  run_chunks("bench.fill", divide_up(count, part), ChunkBody([&](std::int64_t chunk) {
+               test::SomeNumbers some(static_cast<std::uint32_t>(chunk));
+               const auto uniform = [&] {
+                 return static_cast<float>(some.bits() >> 8) * 0x1p-23F - 1;
+               };
+               for (std::int64_t i = chunk * part;
+                    i < std::min(count, (chunk + 1) * part); ++i)
+                 all[static_cast<std::size_t>(i)] =
+                     nearest_e4m3(112 * (uniform() + uniform() + uniform() + uniform()));
+             }));
+}
+
 class CodesBench {
  public:
   CodesBench(std::int64_t N, std::int64_t K, std::int64_t rows)
@@ -147,6 +165,7 @@ class CodesBench {
       codes.matrix.book = kind.book;
       codes.matrix.factor = kind.factor;
       if (kind.columns == 32) make_powers(codes);
+      if (kind.type == CodeType::e4m3) make_bell(codes);
       const auto bytes = static_cast<double>(codes.matrix.bytes());
       const auto weight = std::make_shared<WeightCodes>();
       weight->numbers = numbers->view();
