@@ -15,7 +15,6 @@
 #include "data/text_source.hpp"
 #include "io/deck_schema.hpp"
 #include "io/files.hpp"
-#include "kernels/runtime/runtime.hpp"
 #include "model/stage.hpp"
 #include "plan/search.hpp"
 
@@ -54,7 +53,7 @@ Choice choose(const InitAnswers& answers, const InitMachine& on,
                               machine.gpus ? machine.host_memory_bytes : 0,
                               on.memory_from};
   const plan::PlannedDevice device =
-      planned_device(space.deck().read({}).run, &machine, kernels::usual_threads(1));
+      planned_device(space.deck().read({}).run, &machine, planning_threads(1));
   const plan::SearchResult result =
       plan::search(space, device, room, {.top = 1, .most_plans = 16});
   if (!result.ranked.empty()) {

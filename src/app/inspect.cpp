@@ -10,6 +10,7 @@
 #include "app/app.hpp"
 #include "app/inspect_data.hpp"
 #include "app/inspect_deck.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/text_table.hpp"
 #include "config/start_model.hpp"
@@ -116,12 +117,10 @@ void verify(comm::World& world, const std::string& given) {
                                  : all);
   }
   describe(manifest.info, path);
-  log::info(
-      "{} files of {} in {} tensors are as they were written: {} s, {} GB/s on {} "
-      "ranks",
-      manifest.files.size() + (manifest.info.format_version > 1 ? 2 : 1),
-      human_bytes(bytes), manifest.tensors.size(), fixed(time.count(), 2),
-      fixed(bytes / time.count() * 1e-9, 2), world.size());
+  log::info("{} files of {} in {} tensors are as they were written: {} s, {} GB/s on {}",
+            manifest.files.size() + (manifest.info.format_version > 1 ? 2 : 1),
+            human_bytes(bytes), manifest.tensors.size(), fixed(time.count(), 2),
+            fixed(bytes / time.count() * 1e-9, 2), counted(world.size(), "rank"));
   if (world.rank() == 0) say_whether_views_stand(Directory::to_read(path));
 }
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -40,6 +42,11 @@ plan::PlannedDevice planned_device(const config::RunSettings& run,
   const bool by_mpi = run.backend == comm::Backend::mpi || run.share_gpus;
   return {Device::cuda(0), by_mpi ? comm::Transport::mpi : comm::Transport::nccl, machine,
           static_cast<std::int64_t>(machine->memory_bytes), threads};
+}
+
+int planning_threads(int ranks_on_node) {
+  const int threads = kernels::usual_threads(ranks_on_node);
+  return std::getenv("OMP_NUM_THREADS") != nullptr ? threads : std::min(threads, 8);
 }
 
 namespace {
@@ -102,7 +109,7 @@ int plan(comm::World& world, const Arguments& given) {
   plan::PlannedDevice on;
   world.agree([&] {
     on = planned_device(deck.config.run, machine ? &*machine : nullptr,
-                        kernels::usual_threads(world.ranks_on_node()));
+                        planning_threads(world.ranks_on_node()));
   });
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, on);
   log::line(wrapped(plan::describe(deck.config, plans), terminal::prose_columns(), 10));

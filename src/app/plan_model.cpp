@@ -14,7 +14,6 @@
 #include "base/text.hpp"
 #include "base/text_table.hpp"
 #include "infer/block_cache.hpp"
-#include "kernels/runtime/runtime.hpp"
 #include "optim/update_rules.hpp"
 #include "plan/prediction.hpp"
 #include "plan/search_space.hpp"
@@ -296,8 +295,8 @@ int plan_model(comm::World& world, const Arguments& arguments,
                const plan::Machine* machine, int ranks) {
   world.agree([&] {
     if (world.rank() != 0) return;
-    const int threads = kernels::usual_threads(world.ranks_on_node());
-    ModelTable(arguments, machine, ranks, threads).print();
+    ModelTable(arguments, machine, ranks, planning_threads(world.ranks_on_node()))
+        .print();
   });
   return 0;
 }

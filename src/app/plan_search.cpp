@@ -18,7 +18,6 @@
 #include "config/keys.hpp"
 #include "io/deck_schema.hpp"
 #include "io/files.hpp"
-#include "kernels/runtime/runtime.hpp"
 #include "plan/search.hpp"
 
 namespace trireme::app {
@@ -275,8 +274,7 @@ int plan_search(comm::World& world, const Arguments& arguments,
     deck = search_deck(arguments, machine, ranks);
     if (world.rank() == 0) {
       require_places(arguments);
-      search.emplace(arguments, machine, *deck,
-                     kernels::usual_threads(world.ranks_on_node()));
+      search.emplace(arguments, machine, *deck, planning_threads(world.ranks_on_node()));
     }
     if (search) decks = search->best(measured);
   });

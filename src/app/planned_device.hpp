@@ -14,4 +14,9 @@ namespace trireme::app {
 plan::PlannedDevice planned_device(const config::RunSettings& run,
                                    const plan::Machine* machine, int threads);
 
+// How many threads plans are shared out over: as many as OMP_NUM_THREADS says, else those
+// of the cores that are this rank's, but no more than eight: plans are made on login
+// nodes, which others use.
+int planning_threads(int ranks_on_node);
+
 }  // namespace trireme::app

@@ -84,7 +84,7 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
   train::check_start(world, deck.config, on);
   plan::PlannedDevice planned;
   world.agree([&] {
-    planned = planned_device(run, machine, kernels::usual_threads(world.ranks_on_node()));
+    planned = planned_device(run, machine, planning_threads(world.ranks_on_node()));
   });
   std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
   for (plan::Plan& stage : plans) stage.text_bytes = texts.bytes();
