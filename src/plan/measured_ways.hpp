@@ -46,7 +46,6 @@ class MeasuredWays {
   // Of a candidate that is allowed.
   Way& of(const Candidate& candidate);
   const HalvesCost& halves_of(const Candidate& candidate, Way& way);
-  std::size_t count() const { return ways_.size(); }
 
  private:
   using RulesKey = std::vector<std::int64_t>;

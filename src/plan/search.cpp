@@ -153,12 +153,18 @@ class Searcher {
     }
     for (const Entry& entry : passed) queue_.push(entry);
     std::vector<std::optional<PlannedCandidate>> plans(wanted.size());
+    std::vector<char> is_made(wanted.size(), 0);
     side_by_side(wanted.size(), threads, [&](std::size_t i) {
-      plans[i] = plan_candidate(space_.candidates()[wanted[i]], estimates_[wanted[i]],
-                                wanted.size() == 1 ? on_.threads : 1);
+      try {
+        plans[i] = plan_candidate(space_.candidates()[wanted[i]], estimates_[wanted[i]],
+                                  wanted.size() == 1 ? on_.threads : 1);
+        is_made[i] = 1;
+      } catch (const Error&) {
+        if (i == 0) throw;  // what nobody has asked for yet ends nothing
+      }
     });
     for (std::size_t i = 0; i < wanted.size(); ++i)
-      made_[wanted[i]] = std::move(plans[i]);
+      if (is_made[i] != 0) made_[wanted[i]] = std::move(plans[i]);
   }
 
   std::optional<PlannedCandidate> plan_candidate(const Candidate& candidate,
