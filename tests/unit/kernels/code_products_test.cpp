@@ -138,7 +138,7 @@ TEST(CodeProducts, OfScalesAndCodesThatAreNoPlainNumbers) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   constexpr float infinity = std::numeric_limits<float>::infinity();
   for (const CodeType type : {CodeType::four_bits, CodeType::int8, CodeType::e4m3})
-    for (const float scale : {0.0F, nan, infinity, 1e-38F, 1e-45F, 3e38F})
+    for (const float scale : {0.0F, nan, infinity, 1e-38F, 1e-45F, 300.0F, 1e6F, 3e38F})
       for (const std::int64_t bad : {0, 5})
         expect_all([&] {
           OwnedCodes codes =
