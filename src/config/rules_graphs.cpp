@@ -112,11 +112,6 @@ void Rules::graph_mesh_rules() {
          return advise(
              {{key::parallel.offload, {"\"optimizer\"", "\"none\""}}, without()});
        });
-  rule({key::run.cuda_graphs, key::parallel.schedule},
-       !defers_weights(config_.parallel.schedule), graphs, " with ",
-       key::parallel.schedule, ", which puts work off that is not recorded", [&] {
-         return advise({{key::parallel.schedule, {"\"1f1b\"", "\"gpipe\""}}, without()});
-       });
 }
 
 }  // namespace trireme::config

@@ -222,7 +222,7 @@ void Executor::send(const schedule::Action& action, Stream& stream) {
   Live& mine = live(to_size(action.chunk), action.microbatch);
   const bool output = action.payload == schedule::Payload::activation;
   comm::Handle& sent = output ? mine.sent_output : mine.sent_gradient;
-  sent = pipeline_.send(stream, output ? mine.output : mine.input, action.peer);
+  sent = pipeline_.send(stream, output ? mine.forward->output : mine.input, action.peer);
   if (warmth_.sends_block) wait_for_peer(stream, sent);
 }
 
@@ -303,12 +303,14 @@ void Executor::forward(const schedule::Action& action, const Work& work, Stream&
   // 1. the input: tokens, what came from another rank, or what the chunk before left
   if (chunk.first || chunk.before_here) {
     Live& mine = claim(stream, c, action.microbatch);
-    mine.input =
-        chunk.first
-            ? tokens_.fetch(stream, work.inputs[m], slot, false)
-            : live(model_.chunk_of_stage(chunk.number - 1), action.microbatch).output;
+    mine.input = chunk.first
+                     ? tokens_.fetch(stream, work.inputs[m], slot, false)
+                     : live(model_.chunk_of_stage(chunk.number - 1), action.microbatch)
+                           .forward->output;
   }
   Live& mine = live(c, action.microbatch);
+  mine.forward = &forward_of(mine, *chunk.stage, work.training);
+  Forward& left = *mine.forward;
   const TensorView targets_T =
       chunk.last ? tokens_.fetch(stream, work.targets[m], slot, true) : TensorView();
   mine.documents = {};
@@ -320,16 +322,18 @@ void Executor::forward(const schedule::Action& action, const Work& work, Stream&
     if (mine.blocks) mine.blocks->begin(work.training);
     nn::WeightGradients gradients(weights);
     nn::Pass p = pass(work, stream, action.microbatch, mine, gradients);
-    mine.output = chunk.stage->forward(p, mine.input, mine.views);
+    left.output = chunk.stage->forward(p, mine.input, left.views);
     // 3. the loss
-    if (!chunk.last) return;
-    const nn::Preferences wanted = preferences(work, action.microbatch);
-    if (!wanted.answers.empty()) p.losses.preferences = &wanted;
-    if (work.training) {
-      chunk.stage->loss(p, targets_T, scale_of_loss(work), mine.views);
-    } else {
-      chunk.stage->evaluate(p, targets_T, mine.views, *work.each);
+    if (chunk.last) {
+      const nn::Preferences wanted = preferences(work, action.microbatch);
+      if (!wanted.answers.empty()) p.losses.preferences = &wanted;
+      if (work.training) {
+        chunk.stage->loss(p, targets_T, scale_of_loss(work), left.views);
+      } else {
+        chunk.stage->evaluate(p, targets_T, left.views, *work.each);
+      }
     }
+    left.saved_bytes = mine.saved.mark();
   });
 }
 
@@ -343,7 +347,7 @@ void Executor::backward(const schedule::Action& action, const Work& work,
   if (mine.blocks && !recording_.rests_activations) mine.blocks->expect(stream);
   TensorView dy_TD;
   if (chunk.after_here) {
-    dy_TD = mine.output;
+    dy_TD = mine.forward->output;
   } else if (!chunk.last) {
     GradientIn& in = gradient_in(action);
     wait_for_peer(stream, in.received);
@@ -352,10 +356,13 @@ void Executor::backward(const schedule::Action& action, const Work& work,
   const bool split = action.kind == schedule::ActionKind::backward_input;
   mine.gradient = dy_TD;
   compute(action, work, stream, [&](WeightAccess& weights) {
+    keep_forward(mine);
+    mine.defers = split;
     if (mine.blocks && recording_.rests_activations) mine.blocks->expect(stream);
     nn::WeightGradients gradients(weights, split ? &mine.deferred : nullptr);
     nn::Pass p = pass(work, stream, action.microbatch, mine, gradients);
-    chunk.stage->backward(p, dy_TD, chunk.first ? TensorView() : mine.input, mine.views);
+    chunk.stage->backward(p, dy_TD, chunk.first ? TensorView() : mine.input,
+                          mine.forward->views);
   });
 }
 
@@ -363,8 +370,11 @@ void Executor::backward(const schedule::Action& action, const Work& work,
 // so was this, then.
 void Executor::weights(const schedule::Action& action, const Work& work, Stream& stream) {
   Live& mine = live(to_size(action.chunk), action.microbatch);
-  compute(action, work, stream,
-          [&](WeightAccess& weights) { mine.deferred.run(stream, weights); });
+  compute(action, work, stream, [&](WeightAccess& weights) {
+    require(mine.defers, "weight gradients whose backward was launched as a graph");
+    mine.defers = false;
+    mine.deferred.run(stream, weights);
+  });
 }
 
 }  // namespace trireme::engine

@@ -95,15 +95,26 @@ class Executor {
   void drop_graphs() { graphs_.reset(); }
 
  private:
+  // What a forward that the host has gone through leaves for the backward.
+  struct Forward {
+    model::Stage::Saved views;
+    TensorView output;
+    std::size_t saved_bytes = 0;  // of the arena, when it ended
+  };
   // What one microbatch of a chunk holds between forward and backward.
   struct Live {
     Arena saved;
-    model::Stage::Saved views;
     std::unique_ptr<OffloadedBlocks> blocks;  // those of which activations are offloaded
-    nn::DeferredGradients deferred;
-    TensorView input, output, gradient;  // the last: of the output
-    nn::Documents documents;
-    comm::Handle received, sent_output, sent_gradient;
+    // One that is launched as a graph leaves what it left when it was recorded, which
+    // depends on where its input lies. Evaluations, and forwards of which no graphs are
+    // made, share the one of no place.
+    std::map<const void*, Forward> forwards{};
+    Forward* forward = nullptr;  // of the microbatch
+    nn::DeferredGradients deferred{};
+    bool defers = false;             // the host has put off its weight gradients
+    TensorView input{}, gradient{};  // the last: of the output
+    nn::Documents documents{};
+    comm::Handle received{}, sent_output{}, sent_gradient{};
   };
   struct GradientIn {
     Buffer memory;
@@ -192,6 +203,8 @@ class Executor {
                                 std::size_t chunk, std::int64_t slot);
   Live& live(std::size_t chunk, std::int64_t microbatch);
   Live& claim(Stream& stream, std::size_t chunk, std::int64_t microbatch);
+  static void keep_forward(Live& mine);
+  Forward& forward_of(Live& mine, const model::Stage& stage, bool training);
   GradientIn& gradient_in(const schedule::Action& action);
   void wait_for_peer(Stream& stream, comm::Handle& handle);
   kernels::LossScale scale_of_loss(const Work& work) const;

@@ -106,19 +106,9 @@ void Executor::allocate_chunk(int c, Device device, std::int64_t slots,
   const std::size_t saved = demand_.saved.empty() ? 0 : demand_.saved[to_size(c)];
   ChunkMemory& memory = memory_.emplace_back();
   for (std::int64_t i = 0; i < slots; ++i) {
-    memory.live.push_back({Arena(device, saved, MemoryClass::activations, "activations"),
-                           model_.chunks()[to_size(c)].stage->make_saved(),
-                           offloaded_blocks(c),
-                           {},
-                           {},
-                           {},
-                           {},
-                           {},
-                           {},
-                           {},
-                           {}});
-    Live& made = memory.live.back();
-    made.views.kept = made.blocks.get();
+    memory.live.push_back(
+        {.saved = Arena(device, saved, MemoryClass::activations, "activations"),
+         .blocks = offloaded_blocks(c)});
   }
   for (std::int64_t i = 0; i < gradients; ++i) {
     memory.gradients_in.push_back(
@@ -126,6 +116,28 @@ void Executor::allocate_chunk(int c, Device device, std::int64_t slots,
                 "received gradients"),
          {}});
   }
+}
+
+// Where a forward of this microbatch leaves what is read of it.
+Executor::Forward& Executor::forward_of(Live& mine, const model::Stage& stage,
+                                        bool training) {
+  const auto [at, is_new] =
+      mine.forwards.try_emplace(graphs_ && training ? mine.input.raw() : nullptr);
+  if (is_new) {
+    at->second.views = stage.make_saved();
+    at->second.views.kept = mine.blocks.get();
+  }
+  return at->second;
+}
+
+// A forward that was launched as a graph takes nothing from the arena, though its
+// activations lie there: what a backward puts on top is to stand where it stands behind a
+// forward that the host went through.
+void Executor::keep_forward(Live& mine) {
+  const std::size_t all = mine.forward->saved_bytes, taken = mine.saved.mark();
+  if (taken >= all) return;
+  mine.saved.take(DType::u8, {static_cast<std::int64_t>(all - taken)},
+                  "activations of a launched forward");
 }
 
 // Null where a chunk has none.

@@ -184,6 +184,7 @@ TEST(GpuGraphsOf, OtherWaysToTrain) {
         "recompute.policy=full", "model.layers=4"},
        2 * slots},
       {"llama-tied", {"recompute.policy=full", "parallel.sharding_strategy=ZERO1"}, 2},
+      {"gpt2", {"parallel.schedule=zb_h1"}, 3},
       {"gpt2-tied", {"recompute.policy=selective", "recompute.pieces=[\"norm\"]"}, 2}};
   for (const Way& way : ways) {
     SCOPED_TRACE(testing::PrintToString(way.words));
@@ -259,8 +260,12 @@ TEST(GpuGraphsOf, Pipelines) {
   for (const Way& way :
        {Way{"llama-tied", {"parallel.schedule=1f1b"}},
         Way{"llama", {"parallel.schedule=gpipe"}},
-        Way{"dropout", {"parallel.schedule=1f1b"}},
+        Way{"dropout", {"parallel.schedule=zb_h1"}},
         Way{"llama", {"parallel.schedule=1f1b", "parallel.offload_activations=true"}},
+        Way{"llama-tied",
+            {"parallel.schedule=zb_v", "parallel.virtual_stages=2",
+             "recompute.policy=full"}},
+        Way{"gpt2", {"parallel.schedule=dualpipe_v", "parallel.virtual_stages=2"}},
         Way{"llama-tied",
             {"parallel.schedule=interleaved", "parallel.virtual_stages=2",
              "recompute.policy=full"}}}) {

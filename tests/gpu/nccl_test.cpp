@@ -267,6 +267,7 @@ TEST(Nccl, TensorAndContextRanksTrainWithGraphs) {
   struct Way {
     const char* model;
     Words words;
+    std::int64_t actions = 2;  // of a microbatch
   };
   std::vector<Way> ways = {
       {"llama", {"parallel.tensor=" + ranks}},
@@ -278,6 +279,9 @@ TEST(Nccl, TensorAndContextRanksTrainWithGraphs) {
         R"("linear_attention", "full_attention"])"}}};
   if (world().size() == 4)
     ways = {{"llama", {"parallel.tensor=2", "parallel.pipeline=2"}},
+            {"llama",
+             {"parallel.tensor=2", "parallel.pipeline=2", "parallel.schedule=zb_h1"},
+             3},
             {"llama", {"parallel.tensor=2", "parallel.context=2"}}};
   for (const Way& way : ways) {
     SCOPED_TRACE(testing::PrintToString(way.words));
@@ -293,7 +297,7 @@ TEST(Nccl, TensorAndContextRanksTrainWithGraphs) {
     EXPECT_EQ(recorded.bytes, plain.bytes);
     EXPECT_EQ(recorded.flying, 0);
     // All but the first step, in which memory takes its size.
-    EXPECT_EQ(recorded.launches, 2 * 2 * 4);
+    EXPECT_EQ(recorded.launches, 2 * way.actions * 4);
     EXPECT_EQ(plain.launches, 0);
   }
 }
@@ -352,6 +356,11 @@ TEST(Nccl, ShardedRanksTrainWithGraphs) {
              {"parallel.sharding_strategy=FULL_SHARD", "parallel.pipeline=2",
               "parallel.schedule=interleaved", "parallel.virtual_stages=2"},
              16},
+            {"llama",
+             "fp32",
+             {"parallel.sharding_strategy=FULL_SHARD", "parallel.pipeline=2",
+              "parallel.schedule=zb_v", "parallel.virtual_stages=2"},
+             24},
             {"llama",
              "bf16",
              {"parallel.sharding_strategy=SHARD_GRAD_OP", "parallel.context=2"},

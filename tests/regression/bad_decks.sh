@@ -177,10 +177,6 @@ rule graphs_tensor 65 2 'run.cuda_graphs = true|parallel.tensor = 2|parallel.ten
   "${graphs[@]}" parallel.tensor=2
 rule graphs_context 65 2 'parallel.context = 2|parallel.context = 1' \
   "${graphs[@]}" parallel.context=2
-rule graphs_pipeline 65 2 'parallel.schedule = "zb_h1"|write parallel.schedule = "1f1b"' \
-  "${graphs[@]}" parallel.pipeline=2 parallel.schedule=zb_h1
-rule graphs_schedule 65 1 'parallel.schedule = "zb_h1"|write parallel.schedule = "1f1b"' \
-  "${graphs[@]}" parallel.schedule=zb_h1
 rule graphs_one 65 2 'one microbatch a step|write comm.backend = "nccl"' \
   "${graphs[@]}" batch.micro=2 batch.global=4
 rule graphs_one_pipeline 65 4 'one microbatch a step|without a pipeline' \
