@@ -201,11 +201,13 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const Residual& resi
   const DType dtype = x_TD.dtype();
   const Recompute& again = pass.recompute;
   const std::int64_t T = pass.tokens(), D = config_.hidden;
-  // 1. enter the region
-  const TensorView x_all_TD = region_.enter(stream, pass.scratch, x_TD).wait();
-  // 2. qkv = x W^T + b
+  // 1. enter the region; 2. qkv = x W^T + b
   saved.qkv_TE = pass.saved.take(dtype, {T, qkv_.weight.shape[0]}, "attention.qkv");
-  qkv_.forward(pass, x_all_TD, qkv_bias_.value, saved.qkv_TE, saved.qkv);
+  region_.enter(stream, pass.scratch, x_TD, !qkv_.operands.fp8(),
+                [&](const Range& rows, const TensorView& x_RD) {
+                  qkv_.forward(pass, x_RD, qkv_bias_.value,
+                               saved.qkv_TE.rows(rows.begin, rows.count()), saved.qkv);
+                });
   // 3. norms of the heads
   if (config_.qk_norm != QkNorm::none) norm_heads(pass, saved);
   // 4. rotate q and k

@@ -32,6 +32,10 @@ class FeedForward {
   struct Saved {
     TensorView u_NU, a_NF;  // before and after the activation
     typename Layer::Saved up, down;
+    Saved rows(const Range& rows) const {
+      return {u_NU.rows(rows.begin, rows.count()), a_NF.rows(rows.begin, rows.count()),
+              up, down};
+    }
   };
 
   Layer up, down;

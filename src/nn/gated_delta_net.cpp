@@ -136,13 +136,15 @@ void GatedDeltaNet::forward(Pass& pass, const TensorView& x_TD, const Residual& 
   const DType dtype = x_TD.dtype();
   const Recompute& again = pass.recompute;
   const std::int64_t T = pass.tokens();
-  // 1. enter the region
-  const TensorView x_all_TD = region_.enter(stream, pass.scratch, x_TD).wait();
-  // 2. q, k, v, z, b and a = x W^T
+  // 1. enter the region; 2. q, k, v, z, b and a = x W^T
   Arena& arena = pass.kept_unless(pass.attention.sequences() != nullptr);
   const TensorView mixed_TE =
       arena.take(dtype, {T, input_.weight.shape[0]}, "delta.mixed");
-  input_.forward(pass, x_all_TD, {}, mixed_TE, saved.input);
+  region_.enter(stream, pass.scratch, x_TD, !input_.operands.fp8(),
+                [&](const Range& rows, const TensorView& x_RD) {
+                  input_.forward(pass, x_RD, {}, mixed_TE.rows(rows.begin, rows.count()),
+                                 saved.input);
+                });
   take_apart(pass, mixed_TE, saved);
   // 3. convolution, gates and rule
   if (pass.attention.is_cached()) {

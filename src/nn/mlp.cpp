@@ -32,11 +32,14 @@ void Mlp::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
   Stream& stream = pass.stream;
   const DType dtype = x_TD.dtype();
   const std::int64_t T = pass.tokens();
-  // 1. enter the region
-  const TensorView x_all_TD = region_.enter(stream, pass.scratch, x_TD).wait();
-  // 2. u = x W^T + b, a = activation(u)
+  // 1. enter the region; 2. u = x W^T + b, a = activation(u)
   feed_.take(pass, dtype, T, saved.hidden);
-  feed_.forward(pass, x_all_TD, saved.hidden);
+  region_.enter(stream, pass.scratch, x_TD, !feed_.up.operands.fp8(),
+                [&](const Range& rows, const TensorView& x_RD) {
+                  auto part = saved.hidden.rows(rows);
+                  feed_.forward(pass, x_RD, part);
+                  saved.hidden.up = part.up;
+                });
   // 3. y = a Wdown^T, a partial sum
   const TensorView partial_TD =
       pass.scratch.take(dtype, {T, config_.hidden}, "mlp.partial");

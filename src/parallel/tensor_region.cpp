@@ -1,4 +1,4 @@
-// TensorRegion: sums in parts, and gathering small values.
+// TensorRegion: sums and gathers in parts, and gathering small values.
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/tensor_region.hpp"
 
@@ -47,6 +47,21 @@ Transfer TensorRegion::sum(Edge::Change change, Stream& stream, Arena& arena,
                  : group_.all_reduce(stream, terms));
   }
   return {sum_TD, std::move(handles)};
+}
+
+void TensorRegion::enter(Stream& stream, Arena& arena, const TensorView& x_TD,
+                         bool in_parts, const Reader& read) const {
+  Transfer all = enter(stream, arena, x_TD);
+  if (!in_parts || !gathers() || !cuts()) {
+    const TensorView all_TD = all.wait();
+    return read({0, all_TD.dim(0)}, all_TD);
+  }
+  const std::int64_t T = x_TD.dim(0) * size();
+  const Range mine = part(T);
+  read(mine, x_TD);
+  const TensorView all_TD = all.wait();
+  for (const Range& others : {Range{0, mine.begin}, Range{mine.end, T}})
+    if (others.count() > 0) read(others, all_TD.rows(others.begin, others.count()));
 }
 
 bool TensorRegion::in_one_part(std::int64_t extent, Range range) const {

@@ -17,11 +17,15 @@ namespace trireme::parallel {
 //
 // A sum over the region may be given the product that makes its terms. It is then made in
 // `chunks` parts of rows, and a part travels while the next is multiplied. Rows do not
-// depend on each other and the parts send the same bytes.
+// depend on each other and the parts send the same bytes. What comes together on entering
+// may likewise be given the product that reads it: with several parts this rank's own
+// rows are multiplied while those of the others travel.
 class TensorRegion {
  public:
   // Writes rows [begin, end) of a product to `to`.
   using Product = std::function<void(const Range& rows, const TensorView& to)>;
+  // Multiplies rows [begin, end) of what enters, `x`.
+  using Reader = std::function<void(const Range& rows, const TensorView& x)>;
 
   TensorRegion(comm::Group& tensor, bool sequence, int chunks = 1)
       : group_(tensor),
@@ -35,6 +39,10 @@ class TensorRegion {
   Transfer enter(Stream& stream, Arena& arena, const TensorView& x) const {
     return enter_.forward(group_, stream, arena, x);
   }
+  // Brings x together and has `read` read all of its rows: once as a whole, or in parts
+  // where that is asked for, in which case each is read alone, in no certain order.
+  void enter(Stream& stream, Arena& arena, const TensorView& x_TD, bool in_parts,
+             const Reader& read) const;
   Transfer leave(Stream& stream, Arena& arena, const TensorView& y) const {
     return leave_.forward(group_, stream, arena, y);
   }

@@ -1,4 +1,4 @@
-// What a tensor rank computes while its collectives are under way, in a stage's backward.
+// What a tensor rank computes while its collectives are under way.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::int64_t calls_of(const std::string& family) {
 // What ran between the start of a collective and the wait for it.
 struct Flight {
   Collective kind;
-  std::int64_t weight_gradients = 0, attention = 0, activation = 0;
+  std::int64_t weight_gradients = 0, attention = 0, activation = 0, products = 0;
 };
 
 // The first of two tensor ranks; the other one is taken to have the same numbers.
@@ -44,7 +44,7 @@ class Twin final : public comm::Group {
  private:
   static Flight now(Collective kind) {
     return {kind, calls_of("gemm, weight gradient"), calls_of("attention"),
-            calls_of("activation")};
+            calls_of("activation"), calls_of("gemm, forward")};
   }
 
   class Operation final : public comm::Handle::Operation {
@@ -56,6 +56,7 @@ class Twin final : public comm::Group {
       flight.weight_gradients -= begin_.weight_gradients;
       flight.attention -= begin_.attention;
       flight.activation -= begin_.activation;
+      flight.products -= begin_.products;
       group_.flights.push_back(flight);
     }
     void abandon() noexcept override {}
@@ -96,13 +97,16 @@ model::ModelConfig tiny_latent() {
   return config;
 }
 
-// The collectives of a backward of two blocks with their head. Each of the three modules
-// that a rank holds columns of (attention, feed-forward, head) ends it with a sum over
-// the ranks.
-std::vector<Flight> flights_of(const model::ModelConfig& model, bool sequence,
-                               const nn::Recompute& recompute = {}) {
+// The collectives of two blocks with their head. Each of the three modules that a rank
+// holds columns of (attention, feed-forward, head) ends backward with a sum over the
+// ranks.
+struct Flights {
+  std::vector<Flight> forward, backward;
+};
+Flights flights_of(const model::ModelConfig& model, bool sequence,
+                   const nn::Recompute& recompute = {}, int chunks = 1) {
   Twin twin;
-  const parallel::TensorRegion region(twin, sequence);
+  const parallel::TensorRegion region(twin, sequence, chunks);
   model::StageConfig config{
       .model = model, .blocks = {0, 2}, .recompute = recompute, .recompute_layers = 2};
   config.model.feed_forward = 24;
@@ -139,10 +143,12 @@ std::vector<Flight> flights_of(const model::ModelConfig& model, bool sequence,
   pass.recompute = recompute;
   auto views = stage.make_saved();
   const TensorView y_TD = stage.forward(pass, ids_T, views);
-  twin.flights.clear();
+  Flights all;
+  all.forward.swap(twin.flights);
   stage.loss(pass, ids_T, 1.0, views);
   stage.backward(pass, y_TD, {}, views);
-  return twin.flights;
+  all.backward.swap(twin.flights);
+  return all;
 }
 
 // Beside the sums of input gradients run the products of weight gradients, in attention,
@@ -152,7 +158,7 @@ TEST(Overlap, WeightGradientsRunBesideTheSumsOfInputGradients) {
   for (const bool sequence : {false, true}) {
     const Collective sum = sequence ? Collective::reduce_scatter : Collective::all_reduce;
     int sums = 0;
-    for (const Flight& flight : flights_of(tiny_llama(), sequence)) {
+    for (const Flight& flight : flights_of(tiny_llama(), sequence).backward) {
       if (flight.kind != sum) continue;
       EXPECT_EQ(flight.weight_gradients, 1);
       ++sums;
@@ -167,7 +173,7 @@ TEST(Overlap, WeightGradientsOfLatentAttentionRunBesideTheirSum) {
   for (const bool sequence : {false, true}) {
     const Collective sum = sequence ? Collective::reduce_scatter : Collective::all_reduce;
     int with_four = 0;
-    for (const Flight& flight : flights_of(tiny_latent(), sequence))
+    for (const Flight& flight : flights_of(tiny_latent(), sequence).backward)
       with_four += flight.kind == sum && flight.weight_gradients == 4 ? 1 : 0;
     EXPECT_EQ(with_four, 2) << sequence;
   }
@@ -177,11 +183,22 @@ TEST(Overlap, WeightGradientsOfLatentAttentionRunBesideTheirSum) {
 // once more, for weight gradients: beside the products before those.
 TEST(Overlap, ProductsRunBesideTheGatherOfInputs) {
   int with_products = 0;
-  for (const Flight& flight : flights_of(tiny_llama(), true)) {
+  for (const Flight& flight : flights_of(tiny_llama(), true).backward) {
     if (flight.kind != Collective::all_gather) continue;
     with_products += flight.weight_gradients > 0 ? 1 : 0;
   }
   EXPECT_EQ(with_products, 2 * 2);
+}
+
+// Forward multiplies a rank's own rows while those of others come for the first products
+// of attention and feed-forward, where products are cut. The head's gather is not.
+TEST(Overlap, ProductsOfOwnRowsRunBesideTheGatherOfOthers) {
+  for (const int chunks : {1, 2}) {
+    int with_products = 0;
+    for (const Flight& flight : flights_of(tiny_llama(), true, {}, chunks).forward)
+      if (flight.kind == Collective::all_gather) with_products += flight.products;
+    EXPECT_EQ(with_products, chunks == 1 ? 0 : 2 * 2);
+  }
 }
 
 // What backward computes again does not need the gradient of the output, whose gather
@@ -190,7 +207,7 @@ TEST(Overlap, ProductsRunBesideTheGatherOfInputs) {
 TEST(Overlap, RecomputationRunsBesideTheGatherOfGradients) {
   int attention = 0, activation = 0;
   for (const Flight& flight :
-       flights_of(tiny_llama(), true, {.attention = true, .activation = true})) {
+       flights_of(tiny_llama(), true, {.attention = true, .activation = true}).backward) {
     if (flight.kind != Collective::all_gather) continue;
     attention += flight.attention > 0 ? 1 : 0;
     activation += flight.activation > 0 ? 1 : 0;
