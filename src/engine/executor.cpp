@@ -309,7 +309,7 @@ void Executor::forward(const schedule::Action& action, const Work& work, Stream&
                            .forward->output;
   }
   Live& mine = live(c, action.microbatch);
-  mine.forward = &forward_of(mine, *chunk.stage, work.training);
+  mine.begin_forward(*chunk.stage, graphs_ && work.training ? mine.input.raw() : nullptr);
   Forward& left = *mine.forward;
   const TensorView targets_T =
       chunk.last ? tokens_.fetch(stream, work.targets[m], slot, true) : TensorView();
@@ -356,7 +356,7 @@ void Executor::backward(const schedule::Action& action, const Work& work,
   const bool split = action.kind == schedule::ActionKind::backward_input;
   mine.gradient = dy_TD;
   compute(action, work, stream, [&](WeightAccess& weights) {
-    keep_forward(mine);
+    mine.keep_forward();
     mine.defers = split;
     if (mine.blocks && recording_.rests_activations) mine.blocks->expect(stream);
     nn::WeightGradients gradients(weights, split ? &mine.deferred : nullptr);

@@ -115,6 +115,11 @@ class Executor {
     TensorView input{}, gradient{};  // the last: of the output
     nn::Documents documents{};
     comm::Handle received{}, sent_output{}, sent_gradient{};
+
+    // `place`: of the input of a forward of which graphs are made, else null.
+    void begin_forward(const model::Stage& stage, const void* place);
+    // What a backward takes from the arena is to lie above what the forward took.
+    void keep_forward();
   };
   struct GradientIn {
     Buffer memory;
@@ -203,8 +208,6 @@ class Executor {
                                 std::size_t chunk, std::int64_t slot);
   Live& live(std::size_t chunk, std::int64_t microbatch);
   Live& claim(Stream& stream, std::size_t chunk, std::int64_t microbatch);
-  static void keep_forward(Live& mine);
-  Forward& forward_of(Live& mine, const model::Stage& stage, bool training);
   GradientIn& gradient_in(const schedule::Action& action);
   void wait_for_peer(Stream& stream, comm::Handle& handle);
   kernels::LossScale scale_of_loss(const Work& work) const;

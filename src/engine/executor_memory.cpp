@@ -118,26 +118,21 @@ void Executor::allocate_chunk(int c, Device device, std::int64_t slots,
   }
 }
 
-// Where a forward of this microbatch leaves what is read of it.
-Executor::Forward& Executor::forward_of(Live& mine, const model::Stage& stage,
-                                        bool training) {
-  const auto [at, is_new] =
-      mine.forwards.try_emplace(graphs_ && training ? mine.input.raw() : nullptr);
-  if (is_new) {
-    at->second.views = stage.make_saved();
-    at->second.views.kept = mine.blocks.get();
-  }
-  return at->second;
+void Executor::Live::begin_forward(const model::Stage& stage, const void* place) {
+  const auto [at, is_new] = forwards.try_emplace(place);
+  forward = &at->second;
+  if (!is_new) return;
+  forward->views = stage.make_saved();
+  forward->views.kept = blocks.get();
 }
 
-// A forward that was launched as a graph takes nothing from the arena, though its
-// activations lie there: what a backward puts on top is to stand where it stands behind a
-// forward that the host went through.
-void Executor::keep_forward(Live& mine) {
-  const std::size_t all = mine.forward->saved_bytes, taken = mine.saved.mark();
-  if (taken >= all) return;
-  mine.saved.take(DType::u8, {static_cast<std::int64_t>(all - taken)},
-                  "activations of a launched forward");
+// A forward that was launched as a graph took nothing from the arena, though its
+// activations lie there.
+void Executor::Live::keep_forward() {
+  const std::size_t taken = saved.mark();
+  if (taken >= forward->saved_bytes) return;
+  saved.take(DType::u8, {static_cast<std::int64_t>(forward->saved_bytes - taken)},
+             "activations of a launched forward");
 }
 
 // Null where a chunk has none.
