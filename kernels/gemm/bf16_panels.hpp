@@ -34,8 +34,12 @@ struct PanelPlace {
   std::int64_t step = 0;
 };
 
-// Packs up to panel_group lines of `from`: divide_up(depth, 2) pairs. Only on a processor
-// for which has_bf16_products().
-void pack_group(const PanelSource& from, PanelPlace to);
+// Packs up to two groups of lines of `from`, each to its place: divide_up(depth, 2) pairs.
+// Only on a processor for which has_bf16_products().
+void pack_groups(const PanelSource& from, PanelPlace first, PanelPlace second);
+// The same for one group.
+inline void pack_group(const PanelSource& from, PanelPlace to) {
+  pack_groups(from, to, {});
+}
 
 }  // namespace trireme::kernels

@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "base/split.hpp"
-#include "kernels/gemm/amx_tile.hpp"
 #include "kernels/gemm/bf16_panels.hpp"
 #include "kernels/gemm/bf16_target.hpp"
-#include "kernels/gemm/bf16_tile.hpp"
+#include "kernels/gemm/bf16_tile_kinds.hpp"
+#include "kernels/gemm/packed_units.hpp"
 #include "kernels/gemm/workspace.hpp"
 #include "kernels/host/parallel.hpp"
 #include "kernels/runtime/runtime.hpp"
@@ -18,66 +18,12 @@ namespace {
 
 constexpr std::int64_t left_elements = 1 << 21;  // packed, shared by all threads
 constexpr std::int64_t sum_elements = 1 << 22;   // f32, where K is cut and C is bf16
+constexpr std::int64_t unit_lines = 4 * panel_group;  // of A: two cache lines
 
 std::int64_t even_part(std::int64_t total, std::int64_t most, std::int64_t unit) {
   const std::int64_t parts = divide_up(total, std::max(most, unit));
   return std::min(total, divide_up(divide_up(total, parts), unit) * unit);
 }
-
-// VDPBF16PS: panels of 8 lines of A and of up to three registers of B.
-struct VectorTile {
-  static constexpr std::int64_t rows = tile_rows, columns = tile_columns;
-  static constexpr std::int64_t pair_unit = 1;      // pairs of K come in multiples of it
-  static constexpr std::int64_t most_depth = 1024;  // of K: a panel of A stays in L1
-  static constexpr std::int64_t most_step = most_depth;
-  static constexpr std::int64_t right_elements = 3 << 16;  // packed, of one thread: in L2
-  static constexpr auto pack_left = pack_group;
-  // Where `lines` lines of A, from `line` of them on, are packed.
-  static PanelPlace left(std::uint32_t* to, std::int64_t line, std::int64_t pairs) {
-    std::uint32_t* const low = to + line * pairs;
-    return {low, low + rows * pairs, rows};
-  }
-  // Where columns of B are, from `line` of `lines` of them on.
-  static PanelPlace right(std::uint32_t* to, std::int64_t line, std::int64_t lines,
-                          std::int64_t pairs) {
-    const std::int64_t panel = line / columns * columns;
-    const std::int64_t width = std::min(columns, lines - panel);
-    std::uint32_t* const low = to + panel * pairs + (line - panel);
-    return {low, low + panel_group / 2, divide_up(width, panel_group) * panel_group};
-  }
-  static constexpr auto multiply = multiply_tile;
-};
-
-// AMX: two by two tiles of 16 lines each. One thread's.
-struct MatrixTile {
-  static constexpr std::int64_t rows = amx_rows, columns = amx_columns;
-  static constexpr std::int64_t pair_unit = 16;
-  static constexpr std::int64_t most_depth = 1024;
-  static constexpr std::int64_t most_step = 768;  // a panel of A stays in L1
-  static constexpr std::int64_t right_elements = 1 << 19;
-  static constexpr auto pack_left = pack_tiles;
-  static PanelPlace left(std::uint32_t* to, std::int64_t line, std::int64_t pairs) {
-    std::uint32_t* const low = to + line * pairs;
-    return {low, low + panel_group / 2, panel_group};
-  }
-  static PanelPlace right(std::uint32_t* to, std::int64_t line, std::int64_t /*lines*/,
-                          std::int64_t pairs) {
-    return left(to, line, pairs);
-  }
-  MatrixTile() { configure_amx_tiles(); }
-  ~MatrixTile() {
-    finish_amx_tiles(sums);
-    release_amx_tiles();
-  }
-  void multiply(const std::uint32_t* a, const std::uint32_t* b, std::int64_t pairs,
-                std::int64_t lines, std::int64_t width, const TileResult& result) {
-    multiply_amx_tile(a, b, pairs, lines, width, result, sums);
-  }
-  AmxSums sums;
-};
-
-static_assert(panel_group == 2 * tile_rows && tile_columns % panel_group == 0);
-static_assert(amx_rows % panel_group == 0 && amx_columns % panel_group == 0);
 
 // Rows of A as they are packed: in whole groups.
 std::int64_t padded(std::int64_t rows) {
@@ -95,9 +41,19 @@ std::uint32_t* take_pairs(WorkspaceUse use, std::int64_t pairs) {
       workspace(use, static_cast<std::size_t>(pairs) * sizeof(std::uint32_t)));
 }
 
+// What a thread multiplies at a time.
+struct Piece {
+  Range block_rows, block_depths;  // of A, that are packed for all threads
+  Range rows, depth;               // of these
+  Range columns;                   // of B, that this thread has packed
+  std::int64_t first_unit = 0;     // of A, with which the thread begins
+};
+
 // One product: a packed block of A, of some rows and some parts of K, serves all columns;
 // threads share the columns (and the rows, where columns are few) and pack their own of
-// B, a part of K at a time. A row of tiles goes through the steps of a part one by one.
+// B, a part of K at a time. Of A each begins with other rows and packs what is missing;
+// what comes next of both is asked for meanwhile. A row of tiles goes through the steps
+// of a part one by one.
 template <class Tile>
 struct Packed {
   TensorView c;
@@ -112,15 +68,18 @@ struct Packed {
                           // steps [threads][Tile::rows, columns]
   std::uint32_t* left = nullptr;
   std::uint32_t* right = nullptr;
+  PackedUnits units = {};  // of the block of A: [lines][steps]
 
   void choose_parts();
   void run();
   void run_block(Range rows, Range depths);
-  void pack_left(Range rows, Range depths) const;
+  PanelSource left_unit(const Piece& piece, std::int64_t unit, Range depth) const;
+  void need_left(const Piece& piece, std::int64_t unit);
   void pack_right(Range columns, Range depth, std::uint32_t* to) const;
-  void multiply(Range rows, Range block_rows, Range depth, Range columns,
-                const std::uint32_t* packed_left, const std::uint32_t* packed,
-                float* kept, Tile& tile) const;
+  void multiply(const Piece& piece, const std::uint32_t* packed, float* kept,
+                NextOperands& next, Tile& tile);
+  void multiply_rows(const Piece& piece, Range rows, const std::uint32_t* packed,
+                     float* kept, NextOperands& next, Tile& tile) const;
   TileResult result(std::int64_t row, std::int64_t column, Range depth, float* kept,
                     std::int64_t kept_stride) const;
   bool sums_are_kept() const { return c.dtype() != DType::f32 && k_step < k; }
@@ -168,40 +127,61 @@ void Packed<Tile>::choose_parts() {
 // Packs `from`, groups of lines at the places that `place(line)` gives. Where lines lie
 // along memory, some rows of all groups come first, so that cache lines are used whole.
 template <class F>
-void pack(const PanelSource& from, void (*pack_lines)(const PanelSource&, PanelPlace),
+void pack(const PanelSource& from,
+          void (*pack_lines)(const PanelSource&, PanelPlace, PanelPlace),
           const F& place) {
-  constexpr std::int64_t rows_at_once = 64;
+  constexpr std::int64_t rows_at_once = 16, lines = 2 * panel_group;
   const std::int64_t step = from.lines_apart ? from.depth : rows_at_once;
   for (std::int64_t k = 0; k < from.depth; k += step)
-    for (std::int64_t line = 0; line < from.lines; line += panel_group) {
-      const PanelPlace to = place(line);
-      const std::int64_t offset = k / 2 * to.step;
-      pack_lines(from.part(line, std::min(panel_group, from.lines - line), k,
-                           std::min(step, from.depth - k)),
-                 {to.low + offset, to.high + offset, to.step});
+    for (std::int64_t line = 0; line < from.lines; line += lines) {
+      const auto place_of = [&](std::int64_t group) {
+        PanelPlace to = place(group);
+        to.low += k / 2 * to.step;
+        to.high += k / 2 * to.step;
+        return to;
+      };
+      const std::int64_t count = std::min(lines, from.lines - line);
+      pack_lines(from.part(line, count, k, std::min(step, from.depth - k)),
+                 place_of(line),
+                 count > panel_group ? place_of(line + panel_group) : PanelPlace{});
     }
 }
 
-// A step of K of a packed block of A begins at depth * padded rows / 2.
+// What a thread reads when it packs `from`, in `calls` parts.
+Ahead ahead_of(const PanelSource& from, std::int64_t calls) {
+  const std::int64_t rows = from.lines_apart ? from.lines : from.depth;
+  const std::int64_t elements = from.lines_apart ? from.depth : from.lines;
+  return {from.data, rows, elements * 2, from.stride * 2, calls};
+}
+
 template <class Tile>
-void Packed<Tile>::pack_left(Range rows, Range depths) const {
-  constexpr std::int64_t lines = 4 * panel_group;  // two cache lines
-  const std::int64_t clusters = divide_up(rows.count(), lines);
-  const std::int64_t steps = steps_of(depths);
-  for_ranges("gemm.pack", clusters * steps, 1, threads(), [&](auto begin, auto end) {
-    for (auto i = begin; i < end; ++i) {
-      const std::int64_t line = i / steps * lines;
-      const Range depth = step(depths, i % steps);
-      if (depth.count() == 0) continue;
-      const std::int64_t at = depth.begin - depths.begin;
-      const std::int64_t pairs = pairs_of(depth.count());
-      std::uint32_t* const to = left + padded(rows.count()) * (at / 2) + line * pairs;
-      pack(a.part(rows.begin + line, std::min(lines, rows.count() - line), depth.begin,
-                  depth.count()),
-           Tile::pack_left,
-           [&](std::int64_t of_part) { return Tile::left(to, of_part, pairs); });
-    }
-  });
+PanelSource Packed<Tile>::left_unit(const Piece& piece, std::int64_t unit,
+                                    Range depth) const {
+  const std::int64_t line = unit * unit_lines;
+  return a.part(piece.block_rows.begin + line,
+                std::min(unit_lines, piece.block_rows.count() - line), depth.begin,
+                depth.count());
+}
+
+// Lines of A are there for a part of K. A step of K of the block begins at depth * padded
+// rows / 2.
+template <class Tile>
+void Packed<Tile>::need_left(const Piece& piece, std::int64_t unit) {
+  const std::int64_t steps = steps_of(piece.depth);
+  const std::int64_t before =
+      steps_of({piece.block_depths.begin, piece.depth.begin});
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const Range depth = step(piece.depth, i);
+    if (depth.count() == 0) continue;  // the last part has fewer steps
+    const std::int64_t at = depth.begin - piece.block_depths.begin;
+    const std::int64_t pairs = pairs_of(depth.count());
+    std::uint32_t* const to =
+        left + padded(piece.block_rows.count()) * (at / 2) + unit * unit_lines * pairs;
+    units.need(unit * steps_of(piece.block_depths) + before + i, [&] {
+      pack(left_unit(piece, unit, depth), Tile::pack_left,
+           [&](std::int64_t line) { return Tile::left(to, line, pairs); });
+    });
+  }
 }
 
 template <class Tile>
@@ -215,7 +195,7 @@ void Packed<Tile>::pack_right(Range block, Range part, std::uint32_t* to) const 
     const auto place = [&](std::int64_t line) {
       return Tile::right(at, line, block.count(), pairs);
     };
-    pack(b.part(block.begin, block.count(), depth.begin, depth.count()), pack_group,
+    pack(b.part(block.begin, block.count(), depth.begin, depth.count()), pack_groups,
          place);
     const std::int64_t packed = divide_up(depth.count(), 2);
     if (packed < pairs)  // what a tile reads beyond K is 0
@@ -250,19 +230,22 @@ TileResult Packed<Tile>::result(std::int64_t row, std::int64_t column, Range dep
 }
 
 template <class Tile>
-void Packed<Tile>::multiply(Range rows, Range block_rows, Range depth, Range block,
-                            const std::uint32_t* packed_left, const std::uint32_t* packed,
-                            float* kept, Tile& tile) const {
+void Packed<Tile>::multiply_rows(const Piece& piece, Range rows,
+                                 const std::uint32_t* packed, float* kept,
+                                 NextOperands& next, Tile& tile) const {
+  const Range &block = piece.columns, &depth = piece.depth;
   const std::int64_t width = divide_up(block.count(), panel_group) * panel_group;
+  const std::int64_t block_rows = padded(piece.block_rows.count());
   for (std::int64_t row = rows.begin; row < rows.end; row += Tile::rows) {
-    const std::int64_t of_block = row - block_rows.begin;
+    const std::int64_t of_block = row - piece.block_rows.begin;
     for (std::int64_t i = 0; i < steps_of(depth); ++i) {
       const Range of = step(depth, i);
-      if (of.count() == 0) continue;  // the last part has fewer steps
-      const std::int64_t pairs = pairs_of(of.count()), at = (of.begin - depth.begin) / 2;
+      if (of.count() == 0) continue;
+      const std::int64_t pairs = pairs_of(of.count());
       const std::uint32_t* const a_at =
-          packed_left + padded(block_rows.count()) * at + of_block * pairs;
-      const std::uint32_t* b_at = packed + width * at;
+          left + block_rows * ((of.begin - piece.block_depths.begin) / 2) +
+          of_block * pairs;
+      const std::uint32_t* b_at = packed + width * ((of.begin - depth.begin) / 2);
       for (std::int64_t column = block.begin; column < block.end;
            column += Tile::columns) {
         const std::int64_t count = std::min(Tile::columns, block.end - column);
@@ -272,7 +255,8 @@ void Packed<Tile>::multiply(Range rows, Range block_rows, Range depth, Range blo
         else if (sums_are_kept())
           sums_at = kept + (column - block.begin);
         tile.multiply(a_at, b_at, pairs, std::min(Tile::rows, rows.end - row), count,
-                      result(row, column, of, sums_at, parts_are_kept() ? n : columns));
+                      result(row, column, of, sums_at, parts_are_kept() ? n : columns),
+                      next);
         b_at += divide_up(count, panel_group) * panel_group * pairs;
       }
     }
@@ -280,8 +264,37 @@ void Packed<Tile>::multiply(Range rows, Range block_rows, Range depth, Range blo
 }
 
 template <class Tile>
+void Packed<Tile>::multiply(const Piece& piece, const std::uint32_t* packed, float* kept,
+                            NextOperands& next, Tile& tile) {
+  const std::int64_t begin = piece.rows.begin - piece.block_rows.begin;
+  const std::int64_t end = piece.rows.end - piece.block_rows.begin;
+  const Range all{begin / unit_lines, divide_up(end, unit_lines)};
+  for (std::int64_t i = 0; i < all.count(); ++i) {
+    const auto unit_at = [&](std::int64_t j) {
+      return all.begin + (piece.first_unit + j) % all.count();
+    };
+    const std::int64_t unit = unit_at(i), line = unit * unit_lines;
+    need_left(piece, unit);
+    next.left = {};
+    if (i + 1 < all.count() && Tile::fetches > 0) {
+      const std::int64_t first = unit_at(i + 1) * steps_of(piece.block_depths);
+      const std::int64_t before =
+          steps_of({piece.block_depths.begin, piece.depth.begin});
+      if (units.is_missing(first + before))
+        next.left = ahead_of(left_unit(piece, unit_at(i + 1), piece.depth),
+                             Tile::fetches * (unit_lines / Tile::rows) *
+                                 divide_up(piece.columns.count(), Tile::columns));
+    }
+    const Range rows{piece.block_rows.begin + std::max(begin, line),
+                     piece.block_rows.begin + std::min(end, line + unit_lines)};
+    multiply_rows(piece, rows, packed, kept, next, tile);
+  }
+}
+
+template <class Tile>
 void Packed<Tile>::run_block(Range rows, Range depths) {
-  pack_left(rows, depths);
+  const std::int64_t all_units = divide_up(rows.count(), unit_lines) * steps_of(depths);
+  units.begin(all_units);
   const std::int64_t panels = divide_up(n, Tile::columns);
   const std::int64_t groups = divide_up(rows.count(), panel_group);
   const std::int64_t room =
@@ -289,23 +302,40 @@ void Packed<Tile>::run_block(Range rows, Range depths) {
   const auto share = [&](std::int64_t part) {
     const Range columns_of = split_range(panels, column_parts, part / row_parts);
     const Range groups_of = split_range(groups, row_parts, part % row_parts);
-    const Range mine{rows.begin + groups_of.begin * panel_group,
-                     std::min(rows.end, rows.begin + groups_of.end * panel_group)};
-    if (mine.count() <= 0) return;
+    Piece piece{.block_rows = rows, .block_depths = depths};
+    piece.rows = {rows.begin + groups_of.begin * panel_group,
+                  std::min(rows.end, rows.begin + groups_of.end * panel_group)};
+    if (piece.rows.count() <= 0) return;
+    piece.first_unit =
+        divide_up(piece.rows.count(), unit_lines) * (part / row_parts) / column_parts;
     std::uint32_t* const packed = right + part * room;
     float* const kept = sums == nullptr ? nullptr : sums + part * Tile::rows * columns;
     const std::int64_t end = std::min(n, columns_of.end * Tile::columns);
     const std::int64_t begin = columns_of.begin * Tile::columns;
     const std::int64_t width = even_part(end - begin, columns, Tile::columns);
+    const auto part_at = [&](std::int64_t k_at) {
+      return Range{k_at, std::min(depths.end, k_at + k_part)};
+    };
+    const auto block_at = [&](std::int64_t at) {
+      return Range{at, std::min(end, at + width)};
+    };
     Tile tile;
     for (std::int64_t k_at = depths.begin; k_at < depths.end; k_at += k_part) {
-      const Range depth{k_at, std::min(depths.end, k_at + k_part)};
-      const std::uint32_t* const packed_left =
-          left + padded(rows.count()) * ((k_at - depths.begin) / 2);
+      piece.depth = part_at(k_at);
       for (std::int64_t at = begin; at < end; at += width) {
-        const Range block{at, std::min(end, at + width)};
-        pack_right(block, depth, packed);
-        multiply(mine, rows, depth, block, packed_left, packed, kept, tile);
+        piece.columns = block_at(at);
+        pack_right(piece.columns, piece.depth, packed);
+        NextOperands next;
+        const bool same_part = at + width < end;
+        if (Tile::fetches > 0 && (same_part || k_at + k_part < depths.end)) {
+          const Range block = block_at(same_part ? at + width : begin);
+          const Range depth = part_at(same_part ? k_at : k_at + k_part);
+          next.right =
+              ahead_of(b.part(block.begin, block.count(), depth.begin, depth.count()),
+                       Tile::fetches * divide_up(piece.rows.count(), Tile::rows) *
+                           divide_up(piece.columns.count(), Tile::columns));
+        }
+        multiply(piece, packed, kept, next, tile);
       }
     }
   };

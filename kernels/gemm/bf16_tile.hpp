@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/dtype.hpp"
+#include "kernels/gemm/ahead.hpp"
 
 namespace trireme::kernels {
 
@@ -22,11 +23,19 @@ struct TileResult {
   bool accumulate = false;              // C too is added
 };
 
+// What a thread packs next, of either operand.
+struct NextOperands {
+  Ahead left, right;
+};
+// How often a tile asks for some of it.
+constexpr std::int64_t fetches_of_tile = tile_rows;
+
 // Sums, over `pairs` pairs of K, of a panel of A (tile_rows wide) times a panel of B, as
 // wide as `columns` rounded up to 16; the first `rows` x `columns` go to the result:
-// added up in f32 and rounded once. Only where has_bf16_products(), whose instruction
+// added up in f32 and rounded once. What is packed next is asked for meanwhile. Only where has_bf16_products(), whose instruction
 // takes subnormal numbers for 0.
 void multiply_tile(const std::uint32_t* a, const std::uint32_t* b, std::int64_t pairs,
-                   std::int64_t rows, std::int64_t columns, const TileResult& result);
+                   std::int64_t rows, std::int64_t columns, const TileResult& result,
+                   NextOperands& next);
 
 }  // namespace trireme::kernels

@@ -48,11 +48,24 @@ inline Float16 round_to_half(float x) {
   return result;
 }
 
+// BFloat16(x), with every choice among 32-bit numbers: loops that compilers vectorise pay
+// a third less for it.
+inline BFloat16 round_to_bfloat(float x) {
+  const auto u = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t rounded = u + 0x7fffu + ((u >> 16) & 1u);
+  const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
+  BFloat16 result;
+  result.bits = static_cast<std::uint16_t>((nan ? u | 0x400000u : rounded) >> 16);
+  return result;
+}
+
 // x rounded to T.
 template <class T>
 T store(Accumulator<T> x) {
   if constexpr (std::is_same_v<T, Float16>)
     return round_to_half(x);
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return round_to_bfloat(x);
   else
     return T(x);
 }

@@ -21,7 +21,7 @@ struct Logistic {
 
 template <class M, class A>
 TRIREME_HOST_DEVICE Logistic<A> logistic(A x) {
-  const A e = M::exp_of_nonpositive(x < A(0) ? x : -x);
+  const A e = M::exp_of_nonpositive(-std::abs(x));
   const A large = M::divide(A(1), A(1) + e);
   const A small = e * large;
   return x < A(0) ? Logistic<A>{small, large} : Logistic<A>{large, small};
@@ -62,16 +62,15 @@ struct Gelu {
     Logistic<A> sigma;  // of 2 v
     A slope;            // d (2 v) / dx
   };
-  // Beyond |x| = 30 sigma is 0 or 1 in every type, and x is clamped there: x^3 would
-  // overflow for large x and infinity times the complement, 0, would be NaN.
+  // Beyond |x| = 30 sigma is 0 or 1 in every type, and x^2 is limited there: it would
+  // overflow for large x, and infinity times the complement, 0, would be NaN.
   template <class A>
   TRIREME_HOST_DEVICE static Parts<A> parts(A x) {
     constexpr A two_root = static_cast<A>(1.5957691216057308);  // 2 sqrt(2 / pi)
     constexpr A cubic = static_cast<A>(0.044715);
-    A c = x > A(30) ? A(30) : x;
-    c = c < A(-30) ? A(-30) : c;
-    const A square = c * c;
-    return {logistic<M>(two_root * c * (A(1) + cubic * square)),
+    A square = x * x;
+    square = square > A(900) ? A(900) : square;
+    return {logistic<M>(two_root * x * (A(1) + cubic * square)),
             two_root * (A(1) + A(3) * cubic * square)};
   }
   template <class A>
