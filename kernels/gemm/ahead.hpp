@@ -8,15 +8,19 @@
 
 namespace trireme::kernels {
 
-// Rows of memory whose cache lines are asked for into the second cache, a share at a time.
+// Rows of memory whose cache lines are asked for into the second cache, a share at a
+// time.
 class Ahead {
  public:
   Ahead() = default;  // nothing
   // `rows` of `bytes` each, `stride` bytes apart, in `calls` calls of fetch().
   Ahead(const void* begin, std::int64_t rows, std::int64_t bytes, std::int64_t stride,
         std::int64_t calls)
-      : row_(static_cast<const char*>(begin)), rows_(rows), bytes_(bytes),
-        stride_(stride), share_(divide_up(rows * (divide_up(bytes, line) + 1), calls)) {}
+      : row_(static_cast<const char*>(begin)),
+        rows_(rows),
+        bytes_(bytes),
+        stride_(stride),
+        share_(divide_up(rows * (divide_up(bytes, line) + 1), calls)) {}
 
   void fetch() {
     for (std::int64_t i = 0; i < share_ && rows_ > 0; ++i) {

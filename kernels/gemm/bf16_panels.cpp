@@ -54,16 +54,16 @@ TRIREME_BF16_TARGET void pack_lines(const PanelSource& from, PanelPlace to) {
 
 // Lines lie along memory: two rows are interleaved.
 TRIREME_BF16_TARGET inline __m512i first_16_pairs(__m512i even, __m512i odd) {
-  const __m512i order = _mm512_set_epi16(
-      47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5,
-      36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+  const __m512i order =
+      _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39,
+                       7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
   return _mm512_permutex2var_epi16(even, order, odd);
 }
 
 TRIREME_BF16_TARGET inline __m512i last_16_pairs(__m512i even, __m512i odd) {
-  const __m512i order = _mm512_set_epi16(
-      63, 31, 62, 30, 61, 29, 60, 28, 59, 27, 58, 26, 57, 25, 56, 24, 55, 23, 54, 22, 53,
-      21, 52, 20, 51, 19, 50, 18, 49, 17, 48, 16);
+  const __m512i order =
+      _mm512_set_epi16(63, 31, 62, 30, 61, 29, 60, 28, 59, 27, 58, 26, 57, 25, 56, 24, 55,
+                       23, 54, 22, 53, 21, 52, 20, 51, 19, 50, 18, 49, 17, 48, 16);
   return _mm512_permutex2var_epi16(even, order, odd);
 }
 

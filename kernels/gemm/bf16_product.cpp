@@ -16,8 +16,8 @@
 namespace trireme::kernels {
 namespace {
 
-constexpr std::int64_t left_elements = 1 << 21;  // packed, shared by all threads
-constexpr std::int64_t sum_elements = 1 << 22;   // f32, where K is cut and C is bf16
+constexpr std::int64_t left_elements = 1 << 21;       // packed, shared by all threads
+constexpr std::int64_t sum_elements = 1 << 22;        // f32, where K is cut and C is bf16
 constexpr std::int64_t unit_lines = 4 * panel_group;  // of A: two cache lines
 
 std::int64_t even_part(std::int64_t total, std::int64_t most, std::int64_t unit) {
@@ -43,10 +43,10 @@ std::uint32_t* take_pairs(WorkspaceUse use, std::int64_t pairs) {
 
 // What a thread multiplies at a time.
 struct Piece {
-  Range block_rows, block_depths;  // of A, that are packed for all threads
-  Range rows, depth;               // of these
-  Range columns;                   // of B, that this thread has packed
-  std::int64_t first_unit = 0;     // of A, with which the thread begins
+  Range block_rows = {}, block_depths = {};  // of A, that are packed for all threads
+  Range rows = {}, depth = {};               // of these
+  Range columns = {};                        // of B, that this thread has packed
+  std::int64_t first_unit = 0;               // of A, with which the thread begins
 };
 
 // One product: a packed block of A, of some rows and some parts of K, serves all columns;
@@ -74,6 +74,7 @@ struct Packed {
   void run();
   void run_block(Range rows, Range depths);
   PanelSource left_unit(const Piece& piece, std::int64_t unit, Range depth) const;
+  std::int64_t first_step(const Piece& piece, std::int64_t unit) const;
   void need_left(const Piece& piece, std::int64_t unit);
   void pack_right(Range columns, Range depth, std::uint32_t* to) const;
   void multiply(const Piece& piece, const std::uint32_t* packed, float* kept,
@@ -82,6 +83,11 @@ struct Packed {
                      float* kept, NextOperands& next, Tile& tile) const;
   TileResult result(std::int64_t row, std::int64_t column, Range depth, float* kept,
                     std::int64_t kept_stride) const;
+  // How often tiles of that many rows of a piece ask for what is next.
+  static std::int64_t fetches(std::int64_t rows, const Piece& piece) {
+    return fetches_of_tile * divide_up(rows, Tile::rows) *
+           divide_up(piece.columns.count(), Tile::columns);
+  }
   bool sums_are_kept() const { return c.dtype() != DType::f32 && k_step < k; }
   bool parts_are_kept() const { return c.dtype() != DType::f32 && k_part < k; }
   // The i-th step of some parts of K that begin with a whole one.
@@ -104,7 +110,7 @@ template <class Tile>
 void Packed<Tile>::choose_parts() {
   k_part = even_part(k, Tile::most_depth, 32);
   k_step = even_part(k_part, Tile::most_step, 32);
-  m_part = left_elements / k_part;
+  m_part = std::min(left_elements / k_part, PackedUnits::most * unit_lines);
   if (parts_are_kept()) m_part = std::min(m_part, sum_elements / n);
   m_part = even_part(m, m_part, panel_group);
   columns = even_part(n, Tile::right_elements / k_part, Tile::columns);
@@ -124,36 +130,6 @@ void Packed<Tile>::choose_parts() {
         workspace(WorkspaceUse::result, static_cast<std::size_t>(kept) * sizeof(float)));
 }
 
-// Packs `from`, groups of lines at the places that `place(line)` gives. Where lines lie
-// along memory, some rows of all groups come first, so that cache lines are used whole.
-template <class F>
-void pack(const PanelSource& from,
-          void (*pack_lines)(const PanelSource&, PanelPlace, PanelPlace),
-          const F& place) {
-  constexpr std::int64_t rows_at_once = 16, lines = 2 * panel_group;
-  const std::int64_t step = from.lines_apart ? from.depth : rows_at_once;
-  for (std::int64_t k = 0; k < from.depth; k += step)
-    for (std::int64_t line = 0; line < from.lines; line += lines) {
-      const auto place_of = [&](std::int64_t group) {
-        PanelPlace to = place(group);
-        to.low += k / 2 * to.step;
-        to.high += k / 2 * to.step;
-        return to;
-      };
-      const std::int64_t count = std::min(lines, from.lines - line);
-      pack_lines(from.part(line, count, k, std::min(step, from.depth - k)),
-                 place_of(line),
-                 count > panel_group ? place_of(line + panel_group) : PanelPlace{});
-    }
-}
-
-// What a thread reads when it packs `from`, in `calls` parts.
-Ahead ahead_of(const PanelSource& from, std::int64_t calls) {
-  const std::int64_t rows = from.lines_apart ? from.lines : from.depth;
-  const std::int64_t elements = from.lines_apart ? from.depth : from.lines;
-  return {from.data, rows, elements * 2, from.stride * 2, calls};
-}
-
 template <class Tile>
 PanelSource Packed<Tile>::left_unit(const Piece& piece, std::int64_t unit,
                                     Range depth) const {
@@ -163,23 +139,27 @@ PanelSource Packed<Tile>::left_unit(const Piece& piece, std::int64_t unit,
                 depth.count());
 }
 
-// Lines of A are there for a part of K. A step of K of the block begins at depth * padded
-// rows / 2.
+// The first step of the piece's part of K, of a unit of lines.
+template <class Tile>
+std::int64_t Packed<Tile>::first_step(const Piece& piece, std::int64_t unit) const {
+  return unit * steps_of(piece.block_depths) +
+         steps_of({piece.block_depths.begin, piece.depth.begin});
+}
+
+// Returns when a unit of lines is packed for the piece's part of K. A step of K of the
+// block begins at depth * padded rows / 2.
 template <class Tile>
 void Packed<Tile>::need_left(const Piece& piece, std::int64_t unit) {
-  const std::int64_t steps = steps_of(piece.depth);
-  const std::int64_t before =
-      steps_of({piece.block_depths.begin, piece.depth.begin});
-  for (std::int64_t i = 0; i < steps; ++i) {
+  for (std::int64_t i = 0; i < steps_of(piece.depth); ++i) {
     const Range depth = step(piece.depth, i);
     if (depth.count() == 0) continue;  // the last part has fewer steps
     const std::int64_t at = depth.begin - piece.block_depths.begin;
     const std::int64_t pairs = pairs_of(depth.count());
     std::uint32_t* const to =
         left + padded(piece.block_rows.count()) * (at / 2) + unit * unit_lines * pairs;
-    units.need(unit * steps_of(piece.block_depths) + before + i, [&] {
-      pack(left_unit(piece, unit, depth), Tile::pack_left,
-           [&](std::int64_t line) { return Tile::left(to, line, pairs); });
+    units.need(first_step(piece, unit) + i, [&] {
+      pack_panels(left_unit(piece, unit, depth), Tile::pack_left,
+                  [&](std::int64_t line) { return Tile::left(to, line, pairs); });
     });
   }
 }
@@ -195,8 +175,8 @@ void Packed<Tile>::pack_right(Range block, Range part, std::uint32_t* to) const 
     const auto place = [&](std::int64_t line) {
       return Tile::right(at, line, block.count(), pairs);
     };
-    pack(b.part(block.begin, block.count(), depth.begin, depth.count()), pack_groups,
-         place);
+    pack_panels(b.part(block.begin, block.count(), depth.begin, depth.count()),
+                pack_groups, place);
     const std::int64_t packed = divide_up(depth.count(), 2);
     if (packed < pairs)  // what a tile reads beyond K is 0
       for (std::int64_t line = 0; line < block.count(); line += panel_group)
@@ -269,32 +249,26 @@ void Packed<Tile>::multiply(const Piece& piece, const std::uint32_t* packed, flo
   const std::int64_t begin = piece.rows.begin - piece.block_rows.begin;
   const std::int64_t end = piece.rows.end - piece.block_rows.begin;
   const Range all{begin / unit_lines, divide_up(end, unit_lines)};
+  const auto unit_at = [&](std::int64_t i) {
+    return all.begin + (piece.first_unit + i) % all.count();
+  };
   for (std::int64_t i = 0; i < all.count(); ++i) {
-    const auto unit_at = [&](std::int64_t j) {
-      return all.begin + (piece.first_unit + j) % all.count();
-    };
-    const std::int64_t unit = unit_at(i), line = unit * unit_lines;
-    need_left(piece, unit);
+    need_left(piece, unit_at(i));
     next.left = {};
-    if (i + 1 < all.count() && Tile::fetches > 0) {
-      const std::int64_t first = unit_at(i + 1) * steps_of(piece.block_depths);
-      const std::int64_t before =
-          steps_of({piece.block_depths.begin, piece.depth.begin});
-      if (units.is_missing(first + before))
-        next.left = ahead_of(left_unit(piece, unit_at(i + 1), piece.depth),
-                             Tile::fetches * (unit_lines / Tile::rows) *
-                                 divide_up(piece.columns.count(), Tile::columns));
-    }
-    const Range rows{piece.block_rows.begin + std::max(begin, line),
-                     piece.block_rows.begin + std::min(end, line + unit_lines)};
-    multiply_rows(piece, rows, packed, kept, next, tile);
+    if (i + 1 < all.count() && units.is_missing(first_step(piece, unit_at(i + 1))))
+      next.left =
+          left_unit(piece, unit_at(i + 1), piece.depth).ahead(fetches(unit_lines, piece));
+    const std::int64_t line = unit_at(i) * unit_lines;
+    multiply_rows(piece,
+                  {piece.block_rows.begin + std::max(begin, line),
+                   piece.block_rows.begin + std::min(end, line + unit_lines)},
+                  packed, kept, next, tile);
   }
 }
 
 template <class Tile>
 void Packed<Tile>::run_block(Range rows, Range depths) {
-  const std::int64_t all_units = divide_up(rows.count(), unit_lines) * steps_of(depths);
-  units.begin(all_units);
+  units.begin(divide_up(rows.count(), unit_lines) * steps_of(depths));
   const std::int64_t panels = divide_up(n, Tile::columns);
   const std::int64_t groups = divide_up(rows.count(), panel_group);
   const std::int64_t room =
@@ -327,13 +301,11 @@ void Packed<Tile>::run_block(Range rows, Range depths) {
         pack_right(piece.columns, piece.depth, packed);
         NextOperands next;
         const bool same_part = at + width < end;
-        if (Tile::fetches > 0 && (same_part || k_at + k_part < depths.end)) {
+        if (same_part || k_at + k_part < depths.end) {
           const Range block = block_at(same_part ? at + width : begin);
           const Range depth = part_at(same_part ? k_at : k_at + k_part);
-          next.right =
-              ahead_of(b.part(block.begin, block.count(), depth.begin, depth.count()),
-                       Tile::fetches * divide_up(piece.rows.count(), Tile::rows) *
-                           divide_up(piece.columns.count(), Tile::columns));
+          next.right = b.part(block.begin, block.count(), depth.begin, depth.count())
+                           .ahead(fetches(piece.rows.count(), piece));
         }
         multiply(piece, packed, kept, next, tile);
       }

@@ -32,8 +32,8 @@ constexpr std::int64_t fetches_of_tile = tile_rows;
 
 // Sums, over `pairs` pairs of K, of a panel of A (tile_rows wide) times a panel of B, as
 // wide as `columns` rounded up to 16; the first `rows` x `columns` go to the result:
-// added up in f32 and rounded once. What is packed next is asked for meanwhile. Only where has_bf16_products(), whose instruction
-// takes subnormal numbers for 0.
+// added up in f32 and rounded once. What is packed next is asked for meanwhile. Only
+// where has_bf16_products(), whose instruction takes subnormal numbers for 0.
 void multiply_tile(const std::uint32_t* a, const std::uint32_t* b, std::int64_t pairs,
                    std::int64_t rows, std::int64_t columns, const TileResult& result,
                    NextOperands& next);

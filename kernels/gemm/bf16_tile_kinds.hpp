@@ -1,4 +1,5 @@
-// The two kinds of tiles that bf16 products are made of, and how their operands are packed.
+// The two kinds of tiles that bf16 products are made of, and how their operands are
+// packed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -32,7 +33,6 @@ struct VectorTile {
     std::uint32_t* const low = to + panel * pairs + (line - panel);
     return {low, low + panel_group / 2, divide_up(width, panel_group) * panel_group};
   }
-  static constexpr std::int64_t fetches = fetches_of_tile;
   static constexpr auto multiply = multiply_tile;
 };
 
@@ -43,7 +43,6 @@ struct MatrixTile {
   static constexpr std::int64_t most_depth = 1024;
   static constexpr std::int64_t most_step = 768;  // a panel of A stays in L1
   static constexpr std::int64_t right_elements = 1 << 19;
-  static constexpr std::int64_t fetches = 0;  // memory is not asked for ahead
   static void pack_left(const PanelSource& from, PanelPlace first, PanelPlace second) {
     pack_tiles(from.part(0, std::min(panel_group, from.lines), 0, from.depth), first);
     if (from.lines > panel_group)
@@ -64,7 +63,7 @@ struct MatrixTile {
   }
   void multiply(const std::uint32_t* a, const std::uint32_t* b, std::int64_t pairs,
                 std::int64_t lines, std::int64_t width, const TileResult& result,
-                NextOperands& /*next*/) {
+                NextOperands& /*next*/) {  // is not asked for
     multiply_amx_tile(a, b, pairs, lines, width, result, sums);
   }
   AmxSums sums;

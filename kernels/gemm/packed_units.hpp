@@ -10,8 +10,8 @@
 namespace trireme::kernels {
 
 // No thread waits before it begins, and none for long: a unit that is not there is packed
-// at once by the thread that asks for it, and only one that is being packed is waited for.
-// So a single thread may do all the work.
+// at once by the thread that asks for it, and only one that is being packed is waited
+// for. So a single thread may do all the work.
 class PackedUnits {
  public:
   static constexpr std::int64_t most = 2048;
