@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -13,19 +14,22 @@ namespace {
 
 constexpr std::int64_t count = 300;
 
-// Each of some threads needs all units, and begins with another one.
+// Each of some threads needs all units; in every other round all begin with the same one.
+// Some take so long that others ask for them meanwhile.
 void expect_all_packed_once(int threads) {
   const auto units = std::make_unique<PackedUnits>();
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 10; ++round) {
     std::vector<int> packings(count), numbers(count);  // neither is atomic
     std::vector<std::int64_t> wrong(static_cast<std::size_t>(threads));
     units->begin(count);
     const auto work = [&](int thread) {
       for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t unit = (i + count * thread / threads) % count;
+        const std::int64_t begin = round % 2 == 0 ? 0 : count * thread / threads;
+        const std::int64_t unit = (begin + i) % count;
         const auto at = static_cast<std::size_t>(unit);
         units->need(unit, [&] {
           packings[at] += 1;
+          if (unit % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
           numbers[at] = static_cast<int>(unit) + round;
         });
         wrong[static_cast<std::size_t>(thread)] +=
