@@ -52,7 +52,7 @@ TRIREME_BF16_TARGET void pack_lines(const PanelSource& from, PanelPlace to) {
   }
 }
 
-// Lines lie along memory: two rows are interleaved.
+// Of two rows of 32 lines, those of the first 16 lines, and of the last.
 TRIREME_BF16_TARGET inline __m512i first_16_pairs(__m512i even, __m512i odd) {
   const __m512i order =
       _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39,
@@ -77,6 +77,7 @@ TRIREME_BF16_TARGET inline void store_two_pairs(__m512i first, __m512i second,
   to.high += 2 * to.step;
 }
 
+// Lines lie along memory: two rows are interleaved.
 template <bool together>
 TRIREME_BF16_TARGET void pack_rows(const PanelSource& from, PanelPlace first,
                                    PanelPlace second) {

@@ -52,8 +52,8 @@ inline void pack_group(const PanelSource& from, PanelPlace to) {
 }
 
 // Packs `from` by pack_groups() or its like: each group of lines at the place that
-// `place(line)` gives. Where lines lie
-// along memory, some rows of all groups come first, so that cache lines are used whole.
+// `place(line)` gives. Where lines lie along memory, some rows of all groups come first,
+// so that cache lines are used whole.
 template <class F>
 void pack_panels(const PanelSource& from,
                  void (*pack_lines)(const PanelSource&, PanelPlace, PanelPlace),

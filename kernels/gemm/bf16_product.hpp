@@ -13,8 +13,8 @@ bool has_bf16_products();
 bool bf16_products_pay();
 
 // As gemm() for bf16, with M, N and K above 0, where has_bf16_products(). Any transposes,
-// strides and extents take the same path. Sums are those of whole rows of K (of parts of
-// 4096 where K is longer), whatever the number of threads. Subnormal numbers count as 0,
+// strides and extents take the same path. Sums are those of parts of K, of at most 1,024,
+// one after the other, whatever the number of threads. Subnormal numbers count as 0,
 // for the instruction takes them so.
 void gemm_bf16(const TensorView& c, const TensorView& a, Transpose transpose_a,
                const TensorView& b, Transpose transpose_b, Accumulate accumulate,

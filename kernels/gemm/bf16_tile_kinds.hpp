@@ -1,5 +1,4 @@
-// The two kinds of tiles that bf16 products are made of, and how their operands are
-// packed.
+// The kinds of tiles that bf16 products are made of, and how their operands are packed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
