@@ -58,7 +58,8 @@ template <class F>
 void pack_panels(const PanelSource& from,
                  void (*pack_lines)(const PanelSource&, PanelPlace, PanelPlace),
                  const F& place) {
-  constexpr std::int64_t rows_at_once = 16, lines = 2 * panel_group;
+  constexpr std::int64_t rows_at_once = 32;  // what a tile of AMX holds
+  constexpr std::int64_t lines = 2 * panel_group;
   const std::int64_t step = from.lines_apart ? from.depth : rows_at_once;
   for (std::int64_t k = 0; k < from.depth; k += step)
     for (std::int64_t line = 0; line < from.lines; line += lines) {
