@@ -74,6 +74,12 @@ struct Packed {
   void run();
   void run_block(Range rows, Range depths);
   PanelSource left_unit(const Piece& piece, std::int64_t unit, Range depth) const;
+  // Where a step of K of a line of the packed block begins.
+  std::uint32_t* left_at(const Piece& piece, std::int64_t line, Range depth) const {
+    const std::int64_t before = (depth.begin - piece.block_depths.begin) / 2;
+    return left + padded(piece.block_rows.count()) * before +
+           line * pairs_of(depth.count());
+  }
   std::int64_t first_step(const Piece& piece, std::int64_t unit) const;
   void need_left(const Piece& piece, std::int64_t unit);
   void pack_right(Range columns, Range depth, std::uint32_t* to) const;
@@ -146,17 +152,14 @@ std::int64_t Packed<Tile>::first_step(const Piece& piece, std::int64_t unit) con
          steps_of({piece.block_depths.begin, piece.depth.begin});
 }
 
-// Returns when a unit of lines is packed for the piece's part of K. A step of K of the
-// block begins at depth * padded rows / 2.
+// Returns when a unit of lines is packed for the piece's part of K.
 template <class Tile>
 void Packed<Tile>::need_left(const Piece& piece, std::int64_t unit) {
   for (std::int64_t i = 0; i < steps_of(piece.depth); ++i) {
     const Range depth = step(piece.depth, i);
     if (depth.count() == 0) continue;  // the last part has fewer steps
-    const std::int64_t at = depth.begin - piece.block_depths.begin;
+    std::uint32_t* const to = left_at(piece, unit * unit_lines, depth);
     const std::int64_t pairs = pairs_of(depth.count());
-    std::uint32_t* const to =
-        left + padded(piece.block_rows.count()) * (at / 2) + unit * unit_lines * pairs;
     units.need(first_step(piece, unit) + i, [&] {
       pack_panels(left_unit(piece, unit, depth), Tile::pack_left,
                   [&](std::int64_t line) { return Tile::left(to, line, pairs); });
@@ -215,16 +218,13 @@ void Packed<Tile>::multiply_rows(const Piece& piece, Range rows,
                                  NextOperands& next, Tile& tile) const {
   const Range &block = piece.columns, &depth = piece.depth;
   const std::int64_t width = divide_up(block.count(), panel_group) * panel_group;
-  const std::int64_t block_rows = padded(piece.block_rows.count());
   for (std::int64_t row = rows.begin; row < rows.end; row += Tile::rows) {
     const std::int64_t of_block = row - piece.block_rows.begin;
     for (std::int64_t i = 0; i < steps_of(depth); ++i) {
       const Range of = step(depth, i);
       if (of.count() == 0) continue;
       const std::int64_t pairs = pairs_of(of.count());
-      const std::uint32_t* const a_at =
-          left + block_rows * ((of.begin - piece.block_depths.begin) / 2) +
-          of_block * pairs;
+      const std::uint32_t* const a_at = left_at(piece, of_block, of);
       const std::uint32_t* b_at = packed + width * ((of.begin - depth.begin) / 2);
       for (std::int64_t column = block.begin; column < block.end;
            column += Tile::columns) {

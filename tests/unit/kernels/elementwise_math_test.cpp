@@ -135,6 +135,15 @@ TEST(VectorMath, EveryHalfIsLoadedExactly) {
   }
 }
 
+// Of all upper halves, with the lower ones around a tie and at both ends.
+TEST(VectorMath, BfloatsAreStoredAsTheirTypeRounds) {
+  for (std::uint32_t upper = 0; upper < 0x10000; ++upper)
+    for (const std::uint32_t lower : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+      const auto x = std::bit_cast<float>(upper << 16 | lower);
+      ASSERT_EQ(store<BFloat16>(x).bits, BFloat16(x).bits) << upper << " " << lower;
+    }
+}
+
 TEST(VectorMath, HalvesAreStoredAsTheCompilerDoes) {
   const auto check = [](std::uint32_t bits) {
     const auto x = std::bit_cast<float>(bits);

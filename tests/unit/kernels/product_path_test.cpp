@@ -167,6 +167,31 @@ TEST(ProductPath, TilesOfAllExtentsAreExact) {
           }
 }
 
+// So few terms that more rows fit into the room of packed ones than are counted.
+TEST(ProductPath, ManyRowsOfShortSumsAreExact) {
+  const std::int64_t m = 140001, n = 17;
+  for (const std::int64_t k : {1, 3, 17}) {
+    Buffer a(Device::host(), DType::bf16, {m, k}, MemoryClass::data, "a");
+    Buffer b(Device::host(), DType::bf16, {n, k}, MemoryClass::data, "b");
+    const Buffer c(Device::host(), DType::f32, {m, n}, MemoryClass::data, "c");
+    const auto number = [](std::int64_t i) { return static_cast<float>(i % 5 - 2); };
+    for (std::int64_t i = 0; i < m * k; ++i)
+      a.view().data<BFloat16>()[i] = BFloat16(number(i));
+    for (std::int64_t i = 0; i < n * k; ++i)
+      b.view().data<BFloat16>()[i] = BFloat16(number(i + 1));
+    for (const ProductPath path : paths_of(
+             product_of(c.view(), a.view(), no, b.view(), yes, Accumulate::no, {}))) {
+      multiply_by(path, c.view(), a.view(), no, b.view(), yes, Accumulate::no, {});
+      for (std::int64_t i = 0; i < m * n; ++i) {
+        float sum = 0;
+        for (std::int64_t j = 0; j < k; ++j)
+          sum += number(i / n * k + j) * number(i % n * k + j + 1);
+        ASSERT_EQ(c.view().data<float>()[i], sum) << name_of(path) << " of " << k;
+      }
+    }
+  }
+}
+
 TEST(ProductLog, CountsCallsByShape) {
   const Buffer a = matrix(DType::f32, 8, 16, 1), b = matrix(DType::f32, 24, 16, 2);
   const Buffer c = matrix(DType::f32, 8, 24, 3);
