@@ -49,7 +49,7 @@ ExpertLinear::Parts ExpertLinear::parts(const Route& route, bool meta) const {
     for (std::int64_t p = 0; p < P; ++p) {
       const auto at = static_cast<std::size_t>(p * experts_ + l);
       const std::int64_t rows =
-          P == 1 ? route.rows_L[static_cast<std::size_t>(l)] : route.arriving_E[at];
+          P == 1 ? route.rows_L[static_cast<std::size_t>(l)] : route.arriving_PL[at];
       if (rows > 0) add(l, p, rows, divide_up(rows, multiple) * multiple);
     }
   }

@@ -6,11 +6,14 @@
 #include <cmath>
 #include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/device_memory.hpp"
 #include "base/work_meter.hpp"
+#include "kernels/arrivals.hpp"
 #include "kernels/elementwise.hpp"
+#include "kernels/math/arrivals.hpp"
 #include "kernels/moe.hpp"
 
 namespace trireme::parallel {
@@ -39,34 +42,13 @@ std::vector<Range> rows_of_ranks(std::span<const std::int32_t> counts, int ranks
   return all;
 }
 
-// Of `count` rows that begin at `begin`, those before `window` and those in it.
-struct Cut {
-  std::int64_t before, inside;
-};
-Cut cut(std::int64_t begin, std::int64_t count, Range window) {
-  const auto below = [&](std::int64_t edge) {
-    return std::clamp(edge - begin, std::int64_t{0}, count);
-  };
-  return {below(window.begin), below(window.end) - below(window.begin)};
-}
-
-// What arrives is sorted by source and then expert; experts want expert and then source.
-// Returns the order, and the rows of each expert.
-ExpertDispatch::Counts order_arrivals(const ExpertDispatch::Counts& arriving,
-                                      ExpertDispatch::Counts& rows) {
-  ExpertDispatch::Counts begin(arriving.size());
-  std::exclusive_scan(arriving.begin(), arriving.end(), begin.begin(), 0);
-  ExpertDispatch::Counts order(static_cast<std::size_t>(sum(arriving)));
-  auto next = order.begin();
-  for (std::size_t l = 0; l < rows.size(); ++l) {
-    rows[l] = 0;
-    for (std::size_t i = l; i < arriving.size(); i += rows.size()) {
-      std::iota(next, next + arriving[i], begin[i]);
-      next += arriving[i];
-      rows[l] += arriving[i];
-    }
-  }
-  return order;
+// Of counts sorted by rank and then expert: the rows of each expert.
+ExpertDispatch::Counts rows_of_experts(const ExpertDispatch::Counts& counts,
+                                       std::int64_t experts) {
+  const auto L = static_cast<std::size_t>(experts);
+  ExpertDispatch::Counts rows(L);
+  for (std::size_t i = 0; i < counts.size(); ++i) rows[i % L] += counts[i];
+  return rows;
 }
 
 // On meta nobody knows who chooses which expert. Memory must do for the worst case, which
@@ -98,12 +80,9 @@ std::int64_t ExpertDispatch::bound(std::int64_t even, std::int64_t worst) const 
   return rows < worst ? rows : 0;
 }
 
-// Of rows that may begin at `begin`: there, or, where a round would end within a block of
-// them, so many places later that it ends between two.
-std::int64_t ExpertDispatch::first_place(std::int64_t begin, std::int64_t rows,
-                                         std::int64_t bound) const {
-  const std::int64_t left = bound - begin % bound;
-  return rows > left ? begin + left % block_ : begin;
+// What a rank tells the others of places, and hears from them: kernels::place_arrivals().
+std::int64_t ExpertDispatch::places(std::int64_t experts) const {
+  return size() * (this->experts(experts).count() + 1);
 }
 
 ExpertDispatch::Route ExpertDispatch::route(Stream& stream, Arena& arena,
@@ -112,127 +91,110 @@ ExpertDispatch::Route ExpertDispatch::route(Stream& stream, Arena& arena,
                                             std::int64_t most) const {
   const std::int64_t L = this->experts(experts).count(), T = choice_TK.dim(0);
   const std::int64_t K = choice_TK.dim(1), pairs = choice_TK.elements();
-  const bool meta = stream.device().is_meta();
+  const std::int64_t worst = size() * std::min(T * std::min(K, L), L * most);
   Route route;
+  route.leaving = std::min(pairs, experts * most);
+  if (divided()) route.bound = bound(route.leaving, worst);
   // 1. sort by expert
   route.row_TK = arena.take(DType::i32, choice_TK.shape(), "route.row");
-  const TensorView leaving_E = arena.take(DType::i32, {experts}, "route.leaving");
+  const std::int64_t counted =
+      experts + (divided() ? experts : 0) + (route.in_rounds() ? 2 * places(experts) : 0);
+  const TensorView counts = arena.take(DType::i32, {counted}, "route.counts");
   const TensorView token_TK = arena.take(DType::i32, {pairs}, "route.token");
-  kernels::sort_by_expert(stream, choice_TK, leaving_E, route.row_TK, token_TK);
+  kernels::sort_by_expert(stream, choice_TK, counts.rows(0, experts), route.row_TK,
+                          token_TK);
   // 2. counts; the worst case where there are none
-  if (!meta) {
-    route.leaving_E.resize(static_cast<std::size_t>(experts));
-    copy_bytes(stream, leaving_E, on_host(route.leaving_E));
-  }
-  route.leaving = meta ? std::min(pairs, experts * most) : sum(route.leaving_E);
-  route.token_N = token_TK.rows(0, route.leaving);
-  if (size() == 1) {
-    route.rows_L = route.leaving_E;
-    route.rows = route.leaving;
-    if (meta) plan_arrivals(route, route.leaving, L);
-    return route;
-  }
-  exchange_counts(stream, experts, route);
-  const std::int64_t worst = size() * std::min(T * std::min(K, L), L * most);
-  route.bound = bound(std::min(pairs, experts * most), worst);
-  if (meta)
+  if (divided()) exchange_counts(stream, counts, experts, route);
+  if (stream.device().is_meta())
     plan_arrivals(route, route.in_rounds() ? route.bound : worst, L);
   else
-    route.rows = sum(route.arriving_E);
-  if (route.in_rounds()) agree_on_rounds(stream, route);
+    fetch_counts(stream, counts, experts, route);
+  route.token_N = token_TK.rows(0, route.leaving);
+  if (!divided()) return route;
   // 3. the order of what arrives, with a bound that of each part (see there)
   route.arrival_R = arena.take(DType::i32, {route.in_rounds() ? route.bound : route.rows},
                                "route.arrival");
-  if (meta) return route;
-  route.leaving_P = rows_of_ranks(route.leaving_E, size());
-  if (route.in_rounds()) return route;
-  route.arriving_P = rows_of_ranks(route.arriving_E, size());
-  Counts arrival_R = order_arrivals(route.arriving_E, route.rows_L);
-  copy_bytes(stream, on_host(arrival_R), route.arrival_R);
+  if (!route.in_rounds())
+    kernels::order_arrivals(stream, route.rows_PL, {}, {}, route.arrival_R);
   return route;
 }
 
-void ExpertDispatch::exchange_counts(Stream& stream, std::int64_t experts,
-                                     Route& route) const {
-  if (stream.device().is_meta()) {
-    const TensorView counts_E(nullptr, DType::i32, {experts}, Device::meta());
-    group_->all_to_all(stream, counts_E, counts_E).wait();
-    return;
-  }
-  Stream host;
-  route.arriving_E.resize(route.leaving_E.size());
-  route.rows_L.resize(static_cast<std::size_t>(this->experts(experts).count()));
-  group_->all_to_all(host, on_host(route.leaving_E), on_host(route.arriving_E)).wait();
+// On the device, `counts` are the rows for each expert, on several ranks those that come
+// from each for each expert here, and with a bound the places of what comes, and of what
+// leaves where it goes.
+void ExpertDispatch::exchange_counts(Stream& stream, const TensorView& counts,
+                                     std::int64_t experts, Route& route) const {
+  const TensorView arriving = counts.rows(experts, experts);
+  const std::int64_t L = this->experts(experts).count();
+  group_->all_to_all(stream, counts.rows(0, experts), arriving).wait();
+  route.rows_PL = arriving.reshape({size(), L});
+  if (!route.in_rounds()) return;
+  const TensorView mine = counts.rows(2 * experts, places(experts));
+  const TensorView theirs = counts.rows(2 * experts + places(experts), places(experts));
+  route.places_PM = mine.reshape({size(), L + 1});
+  kernels::place_arrivals(stream, route.rows_PL, route.bound, block_, route.places_PM);
+  group_->all_to_all(stream, mine, theirs).wait();
 }
 
-// Each rank tells the others where their rows lie among those that it gets, expert by
-// expert, and where the last of these ends.
-void ExpertDispatch::agree_on_rounds(Stream& stream, Route& route) const {
-  const auto P = static_cast<std::size_t>(size());
-  if (stream.device().is_meta()) {
-    const TensorView all(nullptr, DType::i32,
-                         {static_cast<std::int64_t>(P * (route.rows_L.size() + 1))},
-                         Device::meta());
-    group_->all_to_all(stream, all, all).wait();
-    return;
+// What the host knows of `counts`: the sizes of messages, of products, and the rounds.
+void ExpertDispatch::fetch_counts(Stream& stream, const TensorView& counts,
+                                  std::int64_t experts, Route& route) const {
+  Counts all(static_cast<std::size_t>(counts.elements()));
+  copy_bytes(stream, counts, on_host(all));
+  auto take = [next = all.begin()](std::int64_t count) mutable {
+    const auto begin = std::exchange(next, next + count);
+    return Counts(begin, next);
+  };
+  const std::int64_t L = this->experts(experts).count();
+  route.leaving_E = take(experts);
+  route.leaving = sum(route.leaving_E);
+  if (divided()) {
+    route.arriving_PL = take(experts);
+    route.leaving_P = rows_of_ranks(route.leaving_E, size());
+    route.arriving_P = rows_of_ranks(route.arriving_PL, size());
   }
-  const std::size_t L = route.rows_L.size();
-  Counts mine(P * (L + 1)), theirs(mine.size());
-  route.begin_PL.resize(P * L);
-  std::int64_t end = 0;
-  for (std::size_t l = 0; l < L; ++l)
-    for (std::size_t p = 0; p < P; ++p) {
-      const std::int64_t rows = route.arriving_E[p * L + l];
-      const std::int64_t begin = first_place(end, rows, route.bound);
-      mine[p * (L + 1) + l] = route.begin_PL[p * L + l] =
-          static_cast<std::int32_t>(begin);
-      end = begin + rows;
-    }
-  for (std::size_t p = 0; p < P; ++p)
-    mine[p * (L + 1) + L] = static_cast<std::int32_t>(end);
-  Stream host;
-  group_->all_to_all(host, on_host(mine), on_host(theirs)).wait();
-  route.begin_E.clear();
-  for (std::size_t p = 0; p < P; ++p) {
-    const auto of_rank = theirs.begin() + static_cast<std::ptrdiff_t>(p * (L + 1));
-    const auto its_end = of_rank + static_cast<std::ptrdiff_t>(L);
-    route.begin_E.insert(route.begin_E.end(), of_rank, its_end);
-    route.rounds =
-        std::max(route.rounds, static_cast<int>(divide_up(*its_end, route.bound)));
+  route.rows_L = rows_of_experts(divided() ? route.arriving_PL : route.leaving_E, L);
+  route.rows = sum(route.rows_L);
+  if (!route.in_rounds()) return;
+  route.arriving_places_PM = take(places(experts));
+  route.leaving_places_PM = take(places(experts));
+  for (std::int64_t end = L; end < places(experts); end += L + 1) {
+    const std::int32_t rows = route.leaving_places_PM[static_cast<std::size_t>(end)];
+    route.rounds = std::max(route.rounds, static_cast<int>(divide_up(rows, route.bound)));
   }
 }
 
 ExpertDispatch::Route ExpertDispatch::part(Stream& stream, const Route& all,
                                            int round) const {
-  Route part = all;
-  if (stream.device().is_meta()) {
-    part.arrival_R = all.arrival_R.rows(0, part.rows);
-    return part;
-  }
   const Range window{round * all.bound, (round + 1) * all.bound};
   const auto P = static_cast<std::size_t>(size());
   const std::size_t L = all.rows_L.size();
-  // 1. what leaves: of each rank's rows those that lie in the window there
-  for (std::size_t p = 0; p < P; ++p) {
-    std::int64_t begin = all.leaving_P[p].begin, count = 0;
-    for (std::size_t e = p * L; e < (p + 1) * L; ++e) {
-      const Cut of_expert = cut(all.begin_E[e], all.leaving_E[e], window);
-      begin += of_expert.before;
-      count += of_expert.inside;
-      part.leaving_E[e] = static_cast<std::int32_t>(of_expert.inside);
+  Route part = all;
+  if (!stream.device().is_meta()) {
+    for (std::size_t p = 0; p < P; ++p) {
+      std::int64_t begin = all.leaving_P[p].begin, count = 0;
+      for (std::size_t l = 0; l < L; ++l) {
+        const std::size_t e = p * L + l, place = p * (L + 1) + l;
+        // 1. what leaves: of each rank's rows those that lie in the window there
+        const kernels::math::Cut leaving =
+            kernels::math::cut(all.leaving_places_PM[place], all.leaving_E[e], window);
+        begin += leaving.before;
+        count += leaving.inside;
+        part.leaving_E[e] = static_cast<std::int32_t>(leaving.inside);
+        // 2. what arrives
+        part.arriving_PL[e] = static_cast<std::int32_t>(
+            kernels::math::cut(all.arriving_places_PM[place], all.arriving_PL[e], window)
+                .inside);
+      }
+      part.leaving_P[p] = {begin, begin + count};
     }
-    part.leaving_P[p] = {begin, begin + count};
+    part.arriving_P = rows_of_ranks(part.arriving_PL, size());
+    part.rows_L = rows_of_experts(part.arriving_PL, static_cast<std::int64_t>(L));
+    part.rows = sum(part.rows_L);
   }
-  // 2. what arrives
-  for (std::size_t i = 0; i < part.arriving_E.size(); ++i)
-    part.arriving_E[i] =
-        static_cast<std::int32_t>(cut(all.begin_PL[i], all.arriving_E[i], window).inside);
-  part.arriving_P = rows_of_ranks(part.arriving_E, size());
   // 3. and its order
-  Counts arrival_R = order_arrivals(part.arriving_E, part.rows_L);
-  part.rows = static_cast<std::int64_t>(arrival_R.size());
   part.arrival_R = all.arrival_R.rows(0, part.rows);
-  copy_bytes(stream, on_host(arrival_R), part.arrival_R);
+  kernels::order_arrivals(stream, all.rows_PL, all.places_PM, window, part.arrival_R);
   return part;
 }
 

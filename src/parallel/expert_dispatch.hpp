@@ -33,13 +33,14 @@ class ExpertDispatch {
   using Counts = std::vector<std::int32_t>;
 
   // Where the rows of one microbatch go; backward needs it again. i32 views, which live
-  // in the arena that was given to route(), and counts on the host (empty on meta).
+  // in the arena that was given to route(), and copies on the host (empty on meta).
   struct Route {
     TensorView row_TK;     // place of each choice among the N; -1: dropped
     TensorView token_N;    // token of each row that leaves
     TensorView arrival_R;  // on several ranks: where each of the R rows arrives
+    TensorView rows_PL;    // on several ranks: rows from each for each expert here
     Counts leaving_E;      // rows for each expert
-    Counts arriving_E;     // [P L]: rows from each rank for each expert here
+    Counts arriving_PL;    // rows_PL
     Counts rows_L;         // rows of each expert here: for kernels::grouped_linear
     // The rows of each rank, among the N and among those that arrive, sorted by source.
     std::vector<Range> leaving_P, arriving_P;
@@ -48,10 +49,10 @@ class ExpertDispatch {
     // With a bound: rows that lie here at once, and what part() needs to know.
     std::int64_t bound = 0;  // 0: all that come
     int rounds = 1;
-    // Where the rows that leave for each expert, and those that arrive from each rank for
-    // each expert, begin among their rank's R. What a part has less than the bound is
-    // left out there, so that each round is `bound` places.
-    Counts begin_E, begin_PL;
+    // The places (see kernels::place_arrivals(); M = L + 1) of the rows that arrive here
+    // and of those that leave, on their experts' ranks. A round has `bound` places.
+    TensorView places_PM;
+    Counts arriving_places_PM, leaving_places_PM;
     bool in_rounds() const { return bound > 0; }
   };
 
@@ -70,7 +71,8 @@ class ExpertDispatch {
 
   // Sorts the choices (choice_TK i32; -1: dropped) and tells every rank what it will get.
   // most: rows that one rank sends to one expert at most (T, less with a capacity).
-  // Collective; blocks, on a GPU until the choice is made.
+  // Collective. Counts are made and exchanged on the device, in whose order this is; it
+  // blocks until the host has a copy of them, which sizes of messages are made of.
   Route route(Stream& stream, Arena& arena, const TensorView& choice_TK,
               std::int64_t experts, std::int64_t most) const;
 
@@ -114,10 +116,11 @@ class ExpertDispatch {
   int rank() const { return group_ == nullptr ? 0 : group_->rank(); }
   int size() const { return group_ == nullptr ? 1 : group_->size(); }
   std::int64_t bound(std::int64_t even, std::int64_t worst) const;
-  void exchange_counts(Stream& stream, std::int64_t experts, Route& route) const;
-  std::int64_t first_place(std::int64_t begin, std::int64_t rows,
-                           std::int64_t bound) const;
-  void agree_on_rounds(Stream& stream, Route& route) const;
+  std::int64_t places(std::int64_t experts) const;
+  void exchange_counts(Stream& stream, const TensorView& counts, std::int64_t experts,
+                       Route& route) const;
+  void fetch_counts(Stream& stream, const TensorView& counts, std::int64_t experts,
+                    Route& route) const;
   // Sends rows sorted by rank, and receives them so.
   void exchange(Stream& stream, const TensorView& from, const std::vector<Range>& from_P,
                 const TensorView& to, const std::vector<Range>& to_P) const;

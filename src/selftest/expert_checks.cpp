@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/philox.hpp"
+#include "kernels/arrivals.hpp"
 #include "kernels/moe.hpp"
 #include "kernels/reference/gemm.hpp"
 #include "kernels/reference/moe.hpp"
@@ -105,6 +106,49 @@ void check_sort(Probe& probe, std::int64_t E) {
   probe.equal(token.values(), tokens);
 }
 
+// Rows of 3 ranks for 40 experts, in one exchange, and in rounds of 3 blocks of 4. Both
+// orders are made here row by row.
+void check_arrivals(Probe& probe) {
+  constexpr std::int64_t P = 3, L = 40, block = 4, bound = 3 * block;
+  const Choice rows = choices(P * L, 9);
+  Choice counts;
+  for (const std::int32_t count : rows) counts.push_back(std::max(count, 0));
+  const Integers of_ranks = probe.integers({P, L}, counts);
+  const Integers places = probe.integers({P, L + 1});
+  kernels::place_arrivals(probe.stream(), of_ranks, bound, block, places);
+  Choice first(size(P * (L + 1))), by_expert, by_place, arrived(size(P * L));
+  std::int32_t all = 0, end = 0;
+  for (std::int64_t i = 0; i < P * L; all += counts[size(i)], ++i) arrived[size(i)] = all;
+  for (std::int64_t i = 0; i < P * L; ++i) {
+    const std::int64_t p = i % P, l = i / P, count = counts[size(p * L + l)];
+    while (end % bound + count > bound && (bound - end % bound) % block != 0) ++end;
+    first[size(p * (L + 1) + l)] = end;
+    for (std::int32_t r = 0; r < count; ++r) {
+      by_expert.push_back(arrived[size(p * L + l)] + r);
+      by_place.push_back(end++);
+    }
+  }
+  for (std::int64_t p = 0; p < P; ++p) first[size(p * (L + 1) + L)] = end;
+  probe.equal(places.values(), first);
+  const Integers order = probe.integers({all});
+  kernels::order_arrivals(probe.stream(), of_ranks, {}, {}, order);
+  probe.equal(order.values(), by_expert);
+  // Of a round the rows arrive in the order of all, without those of other rounds.
+  const Range window{bound, 2 * bound};
+  Choice now, sorted, ranks;
+  for (std::size_t r = 0; r < by_place.size(); ++r)
+    if (by_place[r] >= window.begin && by_place[r] < window.end)
+      now.push_back(by_expert[r]);
+  sorted = now;
+  std::sort(sorted.begin(), sorted.end());
+  for (const std::int32_t row : now)
+    ranks.push_back(static_cast<std::int32_t>(
+        std::lower_bound(sorted.begin(), sorted.end(), row) - sorted.begin()));
+  const Integers of_round = probe.integers({static_cast<std::int64_t>(ranks.size())});
+  kernels::order_arrivals(probe.stream(), of_ranks, places, window, of_round);
+  probe.equal(of_round.values(), ranks);
+}
+
 // Sums of 3 terms, then of D.
 void check_combine(Probe& probe, DType dtype, std::int64_t D) {
   const DType wide = accumulator_of(dtype);
@@ -143,6 +187,7 @@ void check_router(Probe& probe, DType dtype) {
 
 void check_expert_rows(Probe& probe, DType dtype) {
   for (const std::int64_t E : {5, 300}) check_sort(probe, E);
+  check_arrivals(probe);
   for (const std::int64_t D : {17, 1024}) {
     check_combine(probe, dtype, D);
     const Tensor x = probe.normal(dtype, {3, D}, 1, 8), y = probe.zeros(dtype, {4, D});

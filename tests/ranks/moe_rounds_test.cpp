@@ -184,7 +184,7 @@ void expect_parts(std::int64_t block) {
   kernels::gather_rows(stream, x_TD, all.token_N, leaving);
   const TensorView home = arena.take(DType::f64, {all.leaving, 1}, "home");
   Values rows;
-  std::vector<std::int64_t> before(all.arriving_E.size());
+  std::vector<std::int64_t> before(all.arriving_PL.size());
   for (int round = 0; round < all.rounds; ++round) {
     const auto part = bounded.part(stream, all, round);
     if (block == 1) {
@@ -192,11 +192,11 @@ void expect_parts(std::int64_t block) {
     }
     EXPECT_LE(part.rows, bound);
     for (std::size_t i = 0; i < before.size(); ++i) {
-      if (part.arriving_E[i] > 0) {
+      if (part.arriving_PL[i] > 0) {
         EXPECT_EQ(before[i] % block, 0);
       }
-      before[i] += part.arriving_E[i];
-      EXPECT_LE(before[i], all.arriving_E[i]);
+      before[i] += part.arriving_PL[i];
+      EXPECT_LE(before[i], all.arriving_PL[i]);
     }
     const TensorView some = arena.take(DType::f64, {part.rows, 1}, "rows");
     bounded.to_experts(stream, arena, part, leaving, some);

@@ -10,6 +10,7 @@
 #include "kernels/reference/moe.hpp"
 #include "kernels/router.hpp"
 #include "unit/kernels/elementwise_tensors.hpp"
+#include "unit/kernels/integers.hpp"
 
 namespace trireme::test {
 namespace {
@@ -20,28 +21,6 @@ using Choice = std::vector<std::int32_t>;
 namespace reference = kernels::reference;
 
 constexpr RouterScore both_scores[] = {RouterScore::softmax, RouterScore::sigmoid};
-
-// An i32 tensor that owns its memory, on the device of the test.
-class Integers {
- public:
-  explicit Integers(const Shape& shape, Choice v = {})
-      : buffer_(test_device(), DType::i32, shape, MemoryClass::data, "test") {
-    v.resize(static_cast<std::size_t>(shape.elements()));
-    Stream stream(test_device());
-    copy_bytes(stream, TensorView(v.data(), DType::i32, shape), view());
-  }
-  operator const TensorView&() const { return view(); }  // NOLINT: stands for its view
-  const TensorView& view() const { return buffer_.view(); }
-  Choice values() const {
-    Choice v(static_cast<std::size_t>(view().elements()));
-    Stream stream(test_device());
-    copy_bytes(stream, view(), TensorView(v.data(), DType::i32, view().shape()));
-    return v;
-  }
-
- private:
-  Buffer buffer_;
-};
 
 // What lies on the device of the test, in the host's memory.
 Buffer on_host(const TensorView& x) {
