@@ -57,6 +57,11 @@ DocumentRows::DocumentRows(std::span<const std::int64_t> ends, std::int64_t row_
   fit(pieces, seed);
 }
 
+std::int64_t DocumentRows::bytes() const {
+  return static_cast<std::int64_t>(pieces_.size() * sizeof(DocumentPiece) +
+                                   begins_.size() * sizeof(std::int64_t));
+}
+
 // The documents as they are to be fitted: none longer than a row.
 std::vector<DocumentPiece> DocumentRows::take_pieces(std::span<const std::int64_t> ends) {
   std::vector<DocumentPiece> pieces;

@@ -38,6 +38,7 @@ class DocumentRows {
   std::int64_t documents() const { return documents_; }  // that are in rows
   std::int64_t cut() const { return cut_; }              // of these: longer than a row
   std::int64_t left_out() const { return left_out_; }
+  std::int64_t bytes() const;  // of memory
   // Of the places in the rows: how many have no token of a document.
   double padding() const;
 

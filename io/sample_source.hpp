@@ -67,6 +67,9 @@ class SampleSource {
   virtual std::int64_t answers() const { return 0; }
   // Where the tokens of a window lie, in their order; nothing without files.
   virtual std::vector<SamplePart> parts(std::int64_t /*index*/) const { return {}; }
+  // Memory that it keeps besides the tokens of texts (TokenTable): where documents, rows
+  // and pairs begin.
+  virtual std::int64_t kept_bytes() const { return 0; }
   // One line for the log: "bytes: 12 files, 1.2 MB, 4,711 samples of 256".
   virtual std::string describe() const = 0;
 };

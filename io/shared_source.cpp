@@ -96,7 +96,7 @@ std::unique_ptr<SampleSource> open_shared(comm::World& world, const SourceConfig
     source = open_with(shared.reads && few ? nullptr : &told, tokens, config, open);
     if (shared.reads && !few) try_first_sample(*source, config);
   });
-  if (shared.keeps) shared.keeps(tokens.bytes());
+  if (shared.keeps) shared.keeps(tokens.bytes() + source->kept_bytes());
   return source;
 }
 

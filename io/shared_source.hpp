@@ -22,7 +22,8 @@ struct SharedSource {
   bool reads = true;
   // Called now and then while files are looked into; may be empty.
   std::function<void()> gets_on = {};
-  // Told how many bytes this rank keeps of texts that were read whole; may be empty.
+  // Told how many bytes this rank keeps: tokens of texts that were read whole, and where
+  // documents lie. May be empty.
   std::function<void(std::int64_t)> keeps = {};
 };
 

@@ -50,6 +50,11 @@ class BlendSource final : public SampleSource {
     return same ? first : std::nullopt;
   }
   const Blend* blend() const override { return &blend_; }
+  std::int64_t kept_bytes() const override {
+    std::int64_t sum = 0;
+    for (const auto& source : sources_) sum += source->kept_bytes();
+    return sum;
+  }
   std::string describe() const override {
     std::string text = format("blend of {} sources", sources_.size());
     for (std::size_t i = 0; i < sources_.size(); ++i)

@@ -30,6 +30,7 @@ class PackedSource final : public TokenStream {
         files_(std::move(files)) {
     for (const PackedFile& file : files_) add_part(file.tokens);
     cut_samples(config);
+    for (PackedFile& file : files_) file.document_ends = {};  // rows have them
     if (file_table() != nullptr && file_table()->is_told()) return;
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(config.sequence) + 1);
     sample(0, tokens);  // ids beyond the vocabulary show here, not within a run

@@ -83,6 +83,7 @@ class TokenStream : public SampleSource {
   SampleMarks marks(std::int64_t index) const override;
   void sample(std::int64_t index, std::span<std::int32_t> tokens) const override;
   std::vector<SamplePart> parts(std::int64_t index) const override;
+  std::int64_t kept_bytes() const override { return rows_ ? rows_->bytes() : 0; }
   std::string describe() const override;
 
  protected:

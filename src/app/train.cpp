@@ -69,11 +69,17 @@ void require_folders(const comm::World& world, const config::RunConfig& config) 
 // Every problem that can be found without training: the deck's, then the data's.
 int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments,
           int on_node, const plan::Machine* machine) {
-  io::TokenTable texts;
+  std::int64_t kept = 0;
   world.agree([&] {
+    io::TokenTable texts;
     const io::TokenTableInUse in_use(texts);
-    data::open_source(deck.config.data);
-    if (deck.config.metrics.validate_every > 0) data::open_source(deck.config.validation);
+    const auto open = [&](const io::SourceConfig& config) {
+      const auto source = data::open_source(config);
+      kept += source->kept_bytes() + train::reference_bytes(*source);
+    };
+    open(deck.config.data);
+    if (deck.config.metrics.validate_every > 0) open(deck.config.validation);
+    kept += texts.bytes();
     train::TextSamples prompts(deck.config);
   });
   const config::RunSettings& run = deck.config.run;
@@ -87,7 +93,7 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
     planned = planned_device(run, machine, planning_threads(world.ranks_on_node()));
   });
   std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
-  for (plan::Plan& stage : plans) stage.text_bytes = texts.bytes();
+  for (plan::Plan& stage : plans) stage.source_bytes = kept;
   log::line(wrapped(plan::describe(deck.config, plans), terminal::prose_columns(), 10));
   log::line(config::describe_recipe(deck.config));
   const bool elsewhere = arguments.has("--ranks");
@@ -202,10 +208,10 @@ train::PlannedRun plan_here(const comm::World& world, const Arguments& arguments
                room_here(on, on_node));
   train::PlannedRun planned_run;
   planned_run.memory = plans.front().memory;
-  planned_run.make_room_for_texts = [=, stages = plans, config = deck.config,
-                                     words = deck_words(arguments),
-                                     ranks = world.size()](std::int64_t bytes) mutable {
-    for (plan::Plan& stage : stages) stage.text_bytes = bytes;
+  planned_run.make_room_for_data = [=, stages = plans, config = deck.config,
+                                    words = deck_words(arguments),
+                                    ranks = world.size()](std::int64_t bytes) mutable {
+    for (plan::Plan& stage : stages) stage.source_bytes = bytes;
     require_room(words, ranks, on_node, config, stages, planned, room_here(on, on_node));
   };
   if (!machine) return planned_run;

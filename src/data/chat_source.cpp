@@ -35,6 +35,7 @@ class ChatSource final : public io::SampleSource {
     return rows_ ? rows_->rows() : (tokens() - 1 + sequence_ - 1) / sequence_;
   }
   std::int64_t tokens() const override { return chats_->tokens; }
+  std::int64_t kept_bytes() const override { return rows_ ? rows_->bytes() : 0; }
   std::optional<std::int32_t> end_token() const override { return end_; }
 
   void sample(std::int64_t index, std::span<std::int32_t> tokens) const override {

@@ -158,6 +158,7 @@ class InfilledSource final : public io::SampleSource {
   std::vector<io::SamplePart> parts(std::int64_t index) const override {
     return source_->parts(index);
   }
+  std::int64_t kept_bytes() const override { return source_->kept_bytes(); }
   std::string describe() const override { return description_; }
 
   void sample(std::int64_t index, std::span<std::int32_t> tokens) const override {

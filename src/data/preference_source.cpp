@@ -44,6 +44,10 @@ class PreferenceSource final : public io::SampleSource {
   }
   std::int64_t tokens() const override { return answers_->tokens; }
   std::int64_t answers() const override { return 2 * std::ssize(pairs_); }
+  std::int64_t kept_bytes() const override {
+    return std::ssize(pairs_) * static_cast<std::int64_t>(sizeof(Pair)) +
+           (rows_ ? rows_->bytes() : 0);
+  }
   std::optional<std::int32_t> end_token() const override { return end_; }
 
   void sample(std::int64_t index, std::span<std::int32_t> tokens) const override {

@@ -72,7 +72,7 @@ class StageTable {
 // What lies in the node's memory and has no class.
 void add_beside_classes(StageTable& table) {
   table.add("copies of shards", [](const Plan& plan) { return plan.copies_bytes; });
-  table.add("tokens of texts", [](const Plan& plan) { return plan.text_bytes; });
+  table.add("tokens and documents", [](const Plan& plan) { return plan.source_bytes; });
 }
 
 // What each phase uses of these classes, on the stage that holds most.
@@ -149,7 +149,7 @@ class Changes {
         room_(room),
         beyond_(std::move(beyond)),
         need_(memory_need(plans, on)),
-        text_bytes_(plans.front().text_bytes),
+        source_bytes_(plans.front().source_bytes),
         nominal_(nominal_machine(on.device.is_cuda())) {
     for (const std::string& name : memory_changes(config)) {
       const std::optional<config::RunConfig> deck = change(name);
@@ -188,7 +188,7 @@ class Changes {
     PlannedDevice timed = on_;
     if (timed.machine == nullptr) timed.machine = &nominal_;
     std::vector<Plan> changed = plan_stages(deck, timed);
-    for (Plan& plan : changed) plan.text_bytes = text_bytes_;
+    for (Plan& plan : changed) plan.source_bytes = source_bytes_;
     return {name, memory_need(changed, on_),
             predict(deck, changed, *timed.machine).step_seconds};
   }
@@ -208,7 +208,7 @@ class Changes {
   const MemoryRoom& room_;
   std::string beyond_;  // said of a change that takes more than the room
   MemoryNeed need_;
-  std::int64_t text_bytes_;  // which no change changes
+  std::int64_t source_bytes_;  // which no change changes
   Machine nominal_;
   std::vector<Tried> all_;
   double seconds_ = 0;  // of a step of the deck as it is
@@ -225,7 +225,7 @@ double device_bytes(const Plan& plan, const PlannedDevice& on) {
   if (on.device.is_cuda())
     bytes -= static_cast<double>(in_node(plan));
   else
-    bytes += static_cast<double>(plan.copies_bytes + plan.text_bytes);
+    bytes += static_cast<double>(plan.copies_bytes + plan.source_bytes);
   bytes += static_cast<double>(plan.program_bytes);
   if (plan.nccl) bytes += static_cast<double>(plan.nccl->estimated_bytes());
   return bytes;
@@ -233,7 +233,7 @@ double device_bytes(const Plan& plan, const PlannedDevice& on) {
 
 double host_bytes(const Plan& plan, const PlannedDevice& on) {
   if (!on.device.is_cuda()) return 0;
-  return static_cast<double>(in_node(plan) + plan.copies_bytes + plan.text_bytes);
+  return static_cast<double>(in_node(plan) + plan.copies_bytes + plan.source_bytes);
 }
 
 MemoryNeed memory_need(std::span<const Plan> plans, const PlannedDevice& on) {

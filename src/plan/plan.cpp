@@ -231,9 +231,9 @@ std::string memory_text(const Plan& plan) {
     text += format(
         "program   about {} more, an estimate: libraries, contexts, what products pack\n",
         human_bytes(static_cast<double>(plan.program_bytes)));
-  if (plan.text_bytes > 0)
-    text += format("texts     {} of tokens, on the rank that keeps most\n",
-                   human_bytes(static_cast<double>(plan.text_bytes)));
+  if (plan.source_bytes > 0)
+    text += format("sources   {} of tokens and documents, on the rank that keeps most\n",
+                   human_bytes(static_cast<double>(plan.source_bytes)));
   if (plan.copies_bytes > 0)
     text += format("copies    {} of the node's memory for rank 0 (checkpoint.partner)\n",
                    human_bytes(static_cast<double>(plan.copies_bytes)));
@@ -252,16 +252,17 @@ std::string memory_text(const Plan& plan) {
   return text;
 }
 
-// Of texts that nobody has read yet.
-std::string texts_text(const config::RunConfig& config, const Plan& plan) {
+// Of data that nobody has read yet.
+std::string sources_text(const config::RunConfig& config, const Plan& plan) {
   const bool validates = config.metrics.validate_every > 0;
-  if (plan.text_bytes > 0 || !(io::keeps_texts(config.data) ||
-                               (validates && io::keeps_texts(config.validation))))
+  if (plan.source_bytes > 0 || !(io::reads_whole_files(config.data) ||
+                                 (validates && io::reads_whole_files(config.validation))))
     return "";
-  return "texts     not counted, for a plan reads no data: each rank that reads samples "
-         "keeps 4 bytes a token (5 of chat and preference) and 8 a document; a token "
-         "stands for one byte of text or more. train counts them before it takes other "
-         "memory, train --check as well\n";
+  return "sources   not counted, for a plan reads no data: of texts each rank that reads "
+         "samples keeps 4 bytes a token (5 of chat and preference), which stands for one "
+         "byte of text or more, and 8 a document; each rank keeps 16 bytes a document "
+         "and 8 a sample of packing best_fit, and 32 a pair of answers. train counts "
+         "them before it takes other memory, train --check as well\n";
 }
 
 // Neighbours of one size stand in one line; the parameters of all add up to those of the
@@ -357,7 +358,7 @@ std::string describe(const config::RunConfig& config, std::span<const Plan> plan
                  stand_in_text(config));
   text += ramp_text(config);
   text += memory_text(plan);
-  text += texts_text(config, plan);
+  text += sources_text(config, plan);
   text += experts_text(config);
   if (plan.codes.codes > 0) {
     const auto human = [](std::size_t bytes) {

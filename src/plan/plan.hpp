@@ -62,8 +62,9 @@ struct Plan {
   std::optional<comm::NcclCount> nccl;  // of rank 0, beside the memory above
   // Of the node's memory, for the rank: copies of shards that outlive the program.
   std::int64_t copies_bytes = 0;
-  // Tokens of texts that a rank keeps: no plan knows them before they are read.
-  std::int64_t text_bytes = 0;
+  // Tokens of texts, places of documents and references of answers that a rank keeps: no
+  // plan knows them before the data are read.
+  std::int64_t source_bytes = 0;
   // Of libraries, MPI and what products pack; on a GPU of the driver's context: an
   // estimate.
   std::int64_t program_bytes = 0;

@@ -23,6 +23,10 @@ double seconds_since(Clock::time_point begin) {
 
 }  // namespace
 
+std::int64_t reference_bytes(const io::SampleSource& source) {
+  return source.answers() * static_cast<std::int64_t>(sizeof(double));
+}
+
 References::References(const config::RunConfig& config, const std::string& deck,
                        comm::World& world, comm::Mesh& mesh, engine::Engine& engine,
                        Calls calls)

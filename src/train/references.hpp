@@ -17,6 +17,10 @@
 
 namespace trireme::train {
 
+// Memory that each rank keeps for what the reference says of the answers of a source: a
+// log-probability each.
+std::int64_t reference_bytes(const io::SampleSource& source);
+
 // The reference model of DPO is the run's own at step 0. It is asked once, for all
 // answers, and its log-probabilities are kept in reference.h5 in the run's directory,
 // from where a run that is resumed reads them: no second model is in memory. They are

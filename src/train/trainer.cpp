@@ -72,7 +72,7 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, comm::Watchdog& watchdog,
   comm::check_collectives(config_.debug.check_collectives);
   open_data();
   watchdog_.beat_slow("starting");
-  make_room_for_texts();
+  make_room_for_data();
   engine_.emplace(config_, mesh_, mesh_.device());
   start(gpu);
   progress_.predicted_seconds = planned_.step_seconds;
@@ -113,15 +113,15 @@ void Trainer::open_data() {
   });
 }
 
-// Where texts are kept, a plan did not know how long they are.
-void Trainer::make_room_for_texts() {
-  const auto most = world_.max(static_cast<double>(text_bytes_));
+// What sources keep no plan knew before they were read.
+void Trainer::make_room_for_data() {
+  const auto most = world_.max(static_cast<double>(source_bytes_));
   if (most == 0) return;
-  log::info("texts     {} of tokens in memory, on the rank that keeps most",
+  log::info("sources   {} of tokens and documents in memory, on the rank that keeps most",
             human_bytes(most));
   world_.agree([&] {
-    if (world_.rank() == 0 && planned_.make_room_for_texts)
-      planned_.make_room_for_texts(static_cast<std::int64_t>(most));
+    if (world_.rank() == 0 && planned_.make_room_for_data)
+      planned_.make_room_for_data(static_cast<std::int64_t>(most));
   });
 }
 
@@ -142,7 +142,8 @@ std::unique_ptr<io::SampleSource> Trainer::open(const io::SourceConfig& config,
            [this, any_time] {
              if (!any_time) watchdog_.beat_slow("opening data");
            },
-       .keeps = [this](std::int64_t bytes) { text_bytes_ += bytes; }});
+       .keeps = [this](std::int64_t bytes) { source_bytes_ += bytes; }});
+  source_bytes_ += reference_bytes(*source);
   watchdog_.beat_slow("opening data");
   return source;
 }

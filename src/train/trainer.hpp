@@ -33,9 +33,9 @@ namespace trireme::train {
 // What a plan said of the run.
 struct PlannedRun {
   // Called on rank 0 once the data are open, before the model takes memory, if a rank
-  // keeps texts: with the bytes of the one that keeps most. Throws where there is no
-  // room.
-  std::function<void(std::int64_t)> make_room_for_texts{};
+  // keeps texts or places of documents: with the bytes of the one that keeps most. Throws
+  // where there is no room.
+  std::function<void(std::int64_t)> make_room_for_data{};
   std::array<std::int64_t, memory_classes> memory{};  // bytes of rank 0, by class
   double step_seconds = 0;                            // predicted; 0: no machine file
 };
@@ -60,7 +60,7 @@ class Trainer {
 
  private:
   void open_data();
-  void make_room_for_texts();
+  void make_room_for_data();
   std::unique_ptr<io::SampleSource> open(const io::SourceConfig& config,
                                          const engine::SampleRoute& route,
                                          const char* index);
@@ -81,7 +81,7 @@ class Trainer {
   PlannedRun planned_;
   launch::BatchJob job_;  // on rank 0
   Progress progress_;
-  std::int64_t text_bytes_ = 0;  // that this rank keeps
+  std::int64_t source_bytes_ = 0;  // that this rank keeps
   std::optional<engine::SampleRoute> route_;
   std::unique_ptr<io::SampleSource> source_;
   std::optional<Validation> validation_;

@@ -123,6 +123,9 @@ void expect_shared(const Texts& texts, SourceKind kind, Packing packing, bool re
   if (kind == SourceKind::blend) return;
   // Ids, marks where there are any, and where documents end.
   const bool marks = kind == SourceKind::chat || kind == SourceKind::preference;
+  EXPECT_EQ(own->kept_bytes() > 0,
+            packing == Packing::best_fit || kind == SourceKind::preference);
+  kept -= own->kept_bytes();
   EXPECT_EQ(io::keeps_texts(config), kind != SourceKind::bytes);
   if (!io::keeps_texts(config)) {
     EXPECT_EQ(kept, 0);

@@ -99,16 +99,16 @@ cp "$SOURCE/tests/reference/tokenizers/llama3.json" "$work/tokenizer/tokenizer.j
 echo '{"eos_token":"<|end|>"}' >"$work/tokenizer/tokenizer_config.json"
 texts="model.vocabulary=900 data.source=text data.paths=[\"$work/digits.txt\"] data.tokenizer=$work/tokenizer"
 run 1 plan "$deck" $texts
-check "a plan says that it reads no texts" grep -q '^texts     not counted' "$work/out"
+check "a plan says that it reads no texts" grep -q '^sources   not counted' "$work/out"
 both 1 $texts
 check "texts that fit" test "$checked.$ran" = 0.0
 run 1 train "$deck" --check $texts run.directory="$work/run"
-check "texts are counted" grep -qE '^texts     2[0-9]\.[0-9]+ MiB of tokens' "$work/out"
+check "texts are counted" grep -qE '^sources   2[0-9]\.[0-9]+ MiB of tokens' "$work/out"
 export SLURM_MEM_PER_NODE=64
 run 1 train "$deck" --check $texts run.directory="$work/texts"
-check "texts that do not fit: checked" expect 78 "tokens of texts"
+check "texts that do not fit: checked" expect 78 "tokens and documents"
 run 1 train "$deck" $texts run.directory="$work/texts"
-check "texts that do not fit: run" expect 78 "tokens of texts"
+check "texts that do not fit: run" expect 78 "tokens and documents"
 check "texts that do not fit: no step was taken" test ! -e "$work/texts/metrics.jsonl"
 run 1 train "$deck" --check run.directory="$work/texts"
 check "it is the texts that do not fit" test "$status" = 0

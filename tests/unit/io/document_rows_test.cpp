@@ -38,6 +38,7 @@ TEST(DocumentRows, PutsEachWhereItLeavesTheLeastRoom) {
             (std::multiset<std::vector<std::int64_t>>{{7, 3}, {6, 4}, {5, 3, 2}}));
   EXPECT_EQ(rows.padding(), 0.0);
   EXPECT_EQ(rows.documents(), 7);
+  EXPECT_EQ(rows.bytes(), 7 * 16 + (3 + 1) * 8);
 }
 
 // Rooms that rows have left in the end, by looking through all rows for each document.

@@ -91,19 +91,19 @@ TEST(MemoryRoom, AGpuHasNoRoomForWhatIsOffloadedToTheHostAndNeedsNone) {
 TEST(MemoryRoom, CountsTheTokensOfTextsWhereTheyLie) {
   std::vector<Plan> plans = plan_stages(deck());
   const double without = needed();
-  plans.front().text_bytes = 1000000;
+  plans.front().source_bytes = 1000000;
   EXPECT_EQ(device_bytes(plans.front(), {}), without + 1000000);
   EXPECT_EQ(why_no_room(deck(), plans, {}, {without + 1000000, "a test"}, changed), "");
   const std::string why =
       why_no_room(deck(), plans, {}, {without + 999999, "a test"}, changed);
-  EXPECT_NE(why.find("tokens of texts"), std::string::npos) << why;
+  EXPECT_NE(why.find("tokens and documents"), std::string::npos) << why;
   EXPECT_NE(why.find("which fits"), std::string::npos) << why;
   const std::string beyond = why_no_room(deck(), plans, {}, {1000000, "a test"}, changed);
   EXPECT_EQ(beyond.find("which fits"), std::string::npos) << beyond;
   PlannedDevice gpu;
   gpu.device = Device::cuda(0);
   Plan plan;
-  plan.text_bytes = 1000000;
+  plan.source_bytes = 1000000;
   EXPECT_EQ(device_bytes(plan, gpu), 0);
   EXPECT_EQ(host_bytes(plan, gpu), 1000000);
 }
