@@ -22,6 +22,8 @@ constexpr int lanes = simd::lanes<float>;
 constexpr __mmask16 every = 0xffff;
 #endif
 
+using Integers = simd::Vector<std::int32_t>;
+
 // A register of bytes, each a word.
 [[gnu::always_inline]] inline Words widen(const std::uint8_t* from) {
 #if defined(__AVX512F__)
@@ -34,36 +36,28 @@ constexpr __mmask16 every = 0xffff;
 #endif
 }
 
-// The same of signed bytes, as numbers.
-[[gnu::always_inline]] inline Floats integers(const std::uint8_t* from) {
-  using Integers = simd::Vector<std::int32_t>;
+// The same of signed bytes.
+[[gnu::always_inline]] inline Integers widen_signed(const std::uint8_t* from) {
 #if defined(__AVX512F__)
-  const auto words = std::bit_cast<Integers>(_mm512_maskz_cvtepi8_epi32(
+  return std::bit_cast<Integers>(_mm512_maskz_cvtepi8_epi32(
       every, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 #else
-  const auto words = std::bit_cast<Integers>(widen(from) << 24) >> 24;
+  return std::bit_cast<Integers>(widen(from) << 24) >> 24;
 #endif
-  return __builtin_convertvector(words, Floats);
 }
 
-// The same of E4M3, each number divided by `e4m3_unit`. NaN is taken for 480.
-#if defined(__AVX512F__)
-inline constexpr float e4m3_unit = 0x1p8f;  // as halves, whose exponent has a bit more
-[[gnu::always_inline]] inline Floats e4m3_parts(const std::uint8_t* from) {
-  const __m256i halves =
-      _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-  const __m256i bits = _mm256_and_si256(_mm256_slli_epi16(halves, 7),
-                                        _mm256_set1_epi16(static_cast<short>(0xbf80)));
-  return std::bit_cast<Floats>(_mm512_maskz_cvtph_ps(every, bits));
+// The same as numbers.
+[[gnu::always_inline]] inline Floats integers(const std::uint8_t* from) {
+  return __builtin_convertvector(widen_signed(from), Floats);
 }
-#else
-inline constexpr float e4m3_unit = 1.0f;
+
+// The same of E4M3, each number divided by `e4m3_unit`: its bits where f32 has them. What
+// is subnormal is so in f32 too. NaN is taken for 480.
+inline constexpr float e4m3_unit = 0x1p120f;
 [[gnu::always_inline]] inline Floats e4m3_parts(const std::uint8_t* from) {
-  const Words words = widen(from);
-  const Words bits = ((words & 0x80u) << 24) | ((words & 0x7fu) << 20);
-  return std::bit_cast<Floats>(bits) * 0x1p120f;  // exact, also of subnormal numbers
+  return std::bit_cast<Floats>(std::bit_cast<Words>(widen_signed(from) << 20) &
+                               0x87f00000u);
 }
-#endif
 
 // Rounded to bf16, ties to even, of numbers that are 0 or normal and finite.
 [[gnu::always_inline]] inline Floats to_bf16(Floats x) {
@@ -135,10 +129,10 @@ bool is_simple(const CodedMatrix& m) {
   return m.zeros.empty() && Steps<T>(m).first == DType::f32 && m.factor == 1.0f;
 }
 
-// Numbers of a book, scaled and rounded to T. simple: see is_simple().
+// Numbers of a book, scaled, and not yet rounded to T. simple: see is_simple().
 template <class T, bool simple>
-[[gnu::always_inline]] inline Floats scaled(Floats x, const Steps<T>& steps, float scale,
-                                            float zero) {
+[[gnu::always_inline]] inline Floats unrounded(Floats x, const Steps<T>& steps,
+                                               float scale, float zero) {
   if constexpr (simple) {
     x = x * scale;
   } else {
@@ -147,7 +141,13 @@ template <class T, bool simple>
     if (steps.first == DType::f16) x = to_f16(x);
     x = x * steps.factor;
   }
-  return std::is_same_v<T, BFloat16> ? to_bf16(x) : x;
+  return x;
+}
+template <class T, bool simple>
+[[gnu::always_inline]] inline Floats scaled(Floats x, const Steps<T>& steps, float scale,
+                                            float zero) {
+  const Floats y = unrounded<T, simple>(x, steps, scale, zero);
+  return std::is_same_v<T, BFloat16> ? to_bf16(y) : y;
 }
 
 // 16 numbers for each block of scales, looked up. A byte has an even place in its high
@@ -197,27 +197,21 @@ struct FourBits {
   }
 };
 
-// Bytes of one scale, without zero points, rounded once, to T.
-template <class T, CodeType type>
+// Bytes of one scale, without zero points, rounded once, to T. by_factor: see
+// CodedMatrix.
+template <class T, CodeType type, bool by_factor>
 struct Bytes {
-#if defined(__AVX512BF16__)
-  static constexpr bool even_and_odd = std::is_same_v<T, BFloat16>;
-#else
-  static constexpr bool even_and_odd = false;
-#endif
   static constexpr int most_steps = 1;
   static constexpr std::int64_t codes_of_byte = 1;
-  static constexpr int element(int place) {
-    return even_and_odd ? even_and_odd_element(place) : place;
-  }
+  static constexpr int element(int place) { return place; }
   using WithoutTies = void;
-  static constexpr Scales scales{};
+  static constexpr Scales scales{.below = type == CodeType::e4m3 ? 0x1p7f : 0x1p80f};
   Floats scale, factor;
 
   using Shared = Steps<T>;
   static bool takes(const CodedMatrix& m) {
     return m.zeros.empty() && Steps<T>(m).first == DType::f32 &&
-           (type == CodeType::int8 || m.factor == 1.0f);
+           (by_factor ? type == CodeType::int8 : m.factor == 1.0f);
   }
   [[gnu::always_inline]] void set(const Shared& steps, float of_block, float /*zero*/) {
     // A power of two changes no digit: the product is rounded as that of the number.
@@ -225,25 +219,17 @@ struct Bytes {
     factor = simd::broadcast(steps.factor);
   }
   [[gnu::always_inline]] Floats numbers(const std::uint8_t* from) const {
-    if constexpr (type == CodeType::int8) return integers(from) * scale * factor;
-    return e4m3_parts(from) * scale;
+    const Floats x = (type == CodeType::int8 ? integers(from) : e4m3_parts(from)) * scale;
+    return by_factor ? x * factor : x;
   }
   template <int steps>
   [[gnu::always_inline]] void load(const Shared& /*shared*/, const std::uint8_t* row,
                                    std::int64_t i, TwoRegisters* out) const {
     const Floats first = numbers(row + i), second = numbers(row + i + lanes);
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (std::is_same_v<T, float>)
       *out = {first, second};
-      return;
-    }
-#if defined(__AVX512BF16__)
-    const auto words = std::bit_cast<Words>(
-        _mm512_cvtne2ps_pbh(std::bit_cast<__m512>(second), std::bit_cast<__m512>(first)));
-    *out = {std::bit_cast<Floats>(words << 16),
-            std::bit_cast<Floats>(words & 0xffff0000u)};
-#else
-    *out = {to_bf16(first), to_bf16(second)};
-#endif
+    else
+      *out = {to_bf16(first), to_bf16(second)};
   }
 };
 

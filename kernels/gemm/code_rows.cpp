@@ -11,8 +11,10 @@
 #include <utility>
 
 #include "base/split.hpp"
+#include "kernels/gemm/code_pairs.hpp"
 #include "kernels/gemm/code_registers.hpp"
 #include "kernels/gemm/code_tables.hpp"
+#include "kernels/gemm/coded_rows.hpp"
 #include "kernels/gemm/finish.hpp"
 #include "kernels/gemm/workspace.hpp"
 #include "kernels/host/code_numbers.hpp"
@@ -22,7 +24,8 @@
 namespace trireme::kernels {
 namespace {
 
-using few_rows::Floats, few_rows::TwoRegisters, few_rows::lanes, few_rows::step;
+using few_rows::CodedRows, few_rows::Decoded, few_rows::TwoRegisters, few_rows::in_steps,
+    few_rows::lanes, few_rows::step;
 
 // Rows of codes whose sums are made together, so that these and the tables of four bits
 // stay in registers.
@@ -49,59 +52,6 @@ template <class T, class Code, std::size_t... I>
           __builtin_shufflevector(x.first, x.second, from(I + lanes)...)};
 }
 
-// Whether rows of codes can be read in steps, each with one scale.
-bool in_steps(const CodedMatrix& m) {
-  const ScaleLayout& layout = m.layout;
-  if (layout.runs && m.shape[0] > 1 && layout.whole_columns % layout.columns != 0)
-    return false;
-  const std::int64_t before = layout.row(0).before;
-  return before + m.shape[1] <= layout.columns ||
-         (before % step == 0 && layout.columns % step == 0);
-}
-
-// Whether products by these factors are numbers as any: 0, or far from the ends of f32's
-// range, where instructions that round to bf16 take subnormal numbers for 0.
-bool are_plain(const float* factors, std::int64_t count, float below = 0x1p80f) {
-  unsigned others = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float size = std::abs(factors[i]);
-    const bool plain = (size == 0) | ((size > 0x1p-80f) & (size < below));
-    others |= plain ? 0u : 1u;
-  }
-  return others == 0;
-}
-
-// Whether none of the codes of E4M3 is NaN.
-bool are_numbers(const std::uint8_t* codes, std::int64_t count) {
-  std::uint8_t largest = 0;  // as wide as a code, so that a register holds many
-  for (std::int64_t i = 0; i < count; ++i)
-    largest = std::max(largest, static_cast<std::uint8_t>(codes[i] & 0x7fu));
-  return largest != 0x7fu;
-}
-
-// Codes of every type: numbers of some rows at a time in a cache.
-template <class T>
-struct Decoded {
-  const CodedMatrix& m;
-  const T* a;
-  std::int64_t a_stride;
-
-  template <int rows, class F>
-  void run(std::int64_t begin, std::int64_t end, T* room, const F& finish) const {
-    const std::int64_t K = m.shape[1];
-    const float* const numbers = numbers_of(m);
-    for (std::int64_t at = begin; at < end; at += 4) {
-      const std::int64_t count = std::min<std::int64_t>(4, end - at);
-      for (std::int64_t i = 0; i < count; ++i)
-        host::decode_part(m, numbers, at + i, 0, K, room + i * K);
-      few_rows::Rows<T>{a, room, a_stride, K, K}.template run<rows>(
-          0, count, [&](std::int64_t row, std::int64_t column, float sum) {
-            finish(row, at + column, sum);
-          });
-    }
-  }
-};
-
 template <class T, class Code>
 struct InRegisters {
   const CodedMatrix& m;
@@ -110,41 +60,22 @@ struct InRegisters {
   const float* x;  // A in f32, as registers of codes lie: [rows, whole]
   std::int64_t k = m.shape[1], whole = k / step * step;
 
-  const std::uint8_t* codes_of(std::int64_t row) const {
-    return m.codes.data<std::uint8_t>() + row * CodedMatrix::row_bytes(m.type, k);
-  }
-
-  // Scales of blocks of a row.
-  std::pair<const float*, std::int64_t> scales_of(std::int64_t row) const {
-    const ScaleLayout::Row at = m.layout.row(row);
-    return {m.scales.data<float>() + at.scale,
-            (at.before + k - 1) / m.layout.columns + 1};
-  }
-  bool is_plain(std::int64_t row) const {
-    constexpr few_rows::Scales wanted = Code::scales;
-    const auto [scales, blocks] = scales_of(row);
-    const std::int64_t first = m.layout.row(row).scale;
-    return are_plain(scales, blocks, wanted.below) &&
-           (!wanted.powers || few_rows::are_powers(scales, blocks)) &&
-           (m.zeros.empty() || are_plain(m.zeros.data<float>() + first, blocks)) &&
-           (m.type != CodeType::e4m3 || are_numbers(codes_of(row), k));
-  }
+  CodedRows coded{m};
 
   // sums[row][j] of rows `column` + j of codes.
   template <class Reader, int rows, int columns>
   [[gnu::noinline]] void dot(std::int64_t column, float (&sums)[most_few_rows][4]) const {
-    Floats partial[rows][columns][2] = {};
+    using F32 = few_rows::Terms<float>;
+    F32::Sums partial[rows][columns] = {};
     const std::int64_t width = m.layout.columns, ahead = 2 * columns;
-    const std::int64_t bytes = CodedMatrix::row_bytes(m.type, k);
+    const std::int64_t bytes = coded.bytes();
     const std::int64_t before = m.layout.row(column).before;
-    const std::uint8_t* const codes = codes_of(column);
-    const float* const no_zeros = nullptr;
+    const std::uint8_t* const codes = coded.codes_of(column);
     const float* scales[columns];
     const float* zeros[columns];
     for (int j = 0; j < columns; ++j) {
-      const std::int64_t first = m.layout.row(column + j).scale;
-      scales[j] = m.scales.data<float>() + first;
-      zeros[j] = m.zeros.empty() ? no_zeros : m.zeros.data<float>() + first;
+      scales[j] = coded.scales_from(column + j);
+      zeros[j] = coded.zeros_from(column + j);
     }
     const typename Reader::Shared shared(m);
     std::int64_t block = before / width;
@@ -166,10 +97,10 @@ struct InRegisters {
         for (int s = 0; s < steps; ++s, i += step)
 #pragma GCC unroll 4
           for (int row = 0; row < rows; ++row) {
-            const TwoRegisters left = few_rows::load_two(x + row * whole + i);
+            const TwoRegisters left = F32::read(x + row * whole + i);
 #pragma GCC unroll 4
             for (int j = 0; j < columns; ++j)
-              few_rows::add_product(partial[row][j], left, right[j][s]);
+              F32::add(partial[row][j], left, right[j][s]);
           }
       };
       if constexpr (Reader::most_steps > 1)
@@ -183,16 +114,16 @@ struct InRegisters {
       T rest[step] = {};
       if (whole < k) host::decode_part(m, numbers, column + j, whole, k, rest);
       for (int row = 0; row < rows; ++row)
-        sums[row][j] = few_rows::sum_of(
-            in_place<T, Reader>({partial[row][j][0], partial[row][j][1]}, all),
-            a + row * a_stride + whole, rest, k - whole);
+        sums[row][j] =
+            few_rows::Terms<T>::total(in_place<T, Reader>(partial[row][j], all),
+                                      a + row * a_stride + whole, rest, k - whole);
     }
   }
 
   template <int rows, int columns, class F>
   void run_tile(std::int64_t column, T* room, const F& finish) const {
     for (int j = 0; j < columns; ++j)
-      if (!is_plain(column + j))
+      if (!coded.is_plain(column + j, Code::scales))
         return Decoded<T>{m, a, a_stride}.template run<rows>(column, column + columns,
                                                              room, finish);
     float sums[most_few_rows][4];
@@ -201,10 +132,9 @@ struct InRegisters {
       dot<Code, rows, columns>(column, sums);
     } else {
       bool ties = false;
-      for (int j = 0; j < columns; ++j) {
-        const auto [scales, blocks] = scales_of(column + j);
-        ties = ties || Code::may_tie(m, scales, blocks);
-      }
+      for (int j = 0; j < columns; ++j)
+        ties = ties || Code::may_tie(m, coded.scales_from(column + j),
+                                     coded.blocks_of(column + j));
       if (ties)
         dot<Code, rows, columns>(column, sums);
       else
@@ -224,19 +154,23 @@ struct InRegisters {
   }
 };
 
-// Row by row, the whole steps of A in f32, in the order of the registers of codes.
-template <class T, class Code>
-const float* laid_out(const TensorView& a) {
+// Row by row, the whole steps of A as X, in the order of the registers of codes.
+template <class T, class Code, class X, std::int64_t step>
+const X* laid_out(const TensorView& a) {
   const std::int64_t whole = a.dim(1) / step * step;
-  auto* const x = static_cast<float*>(workspace(
-      WorkspaceUse::left, static_cast<std::size_t>(a.dim(0) * whole) * sizeof(float)));
+  auto* const x = static_cast<X*>(workspace(
+      WorkspaceUse::left, static_cast<std::size_t>(a.dim(0) * whole) * sizeof(X)));
   for (std::int64_t row = 0; row < a.dim(0); ++row) {
     const T* const from = a.data<T>() + row * a.stride(0);
-    float* const to = x + row * whole;
+    X* const to = x + row * whole;
     for (std::int64_t i = 0; i < whole; i += step)
 #pragma GCC unroll 32
-      for (int place = 0; place < step; ++place)
-        to[i + place] = load(from[i + Code::element(place)]);
+      for (int place = 0; place < step; ++place) {
+        if constexpr (std::is_same_v<X, T>)
+          to[i + place] = from[i + Code::element(place)];
+        else
+          to[i + place] = load(from[i + Code::element(place)]);
+      }
   }
   return x;
 }
@@ -270,11 +204,51 @@ struct Multiply {
   template <class Code>
   bool by() const {
     if (!in_steps(m) || !Code::takes(m)) return false;
-    const float* const x = laid_out<T, Code>(a);
+    const float* const x = laid_out<T, Code, float, step>(a);
     share<T, C>(c, m, a.dim(0), bias,
                 InRegisters<T, Code>{m, a.data<T>(), a.stride(0), x});
     return true;
   }
+#if defined(TRIREME_CODE_PAIRS)
+  template <class Code, int scales>
+  bool in_pairs() const {
+    if (!Code::takes(m)) return false;
+    const BFloat16* x = a.data<BFloat16>();
+    std::int64_t x_stride = a.stride(0);
+    if constexpr (!Code::in_order) {
+      constexpr std::int64_t pairs_step = few_rows::Pairs::step;
+      x = laid_out<BFloat16, Code, BFloat16, pairs_step>(a);
+      x_stride = a.dim(1) / pairs_step * pairs_step;
+    }
+    share<T, C>(
+        c, m, a.dim(0), bias,
+        few_rows::InPairs<Code, scales>{m, a.data<BFloat16>(), a.stride(0), x, x_stride});
+    return true;
+  }
+  template <int scales>
+  bool pairs_with() const {
+    using few_rows::FourBitPairs, few_rows::BytePairs;
+    switch (m.type) {
+      case CodeType::four_bits:
+        return in_pairs<FourBitPairs<true, scales>, scales>() ||
+               in_pairs<FourBitPairs<false, scales>, scales>();
+      case CodeType::int8:
+        return in_pairs<BytePairs<CodeType::int8, false, scales>, scales>() ||
+               in_pairs<BytePairs<CodeType::int8, true, scales>, scales>();
+      case CodeType::e4m3:
+        return in_pairs<BytePairs<CodeType::e4m3, false, scales>, scales>();
+    }
+    return false;
+  }
+  bool by_pairs() const {
+    if (!in_steps(m)) return false;
+    switch (few_rows::most_scales_of_step(m)) {
+      case 1: return pairs_with<1>();
+      case 2: return pairs_with<2>();
+      default: return pairs_with<4>();
+    }
+  }
+#endif
 #if defined(TRIREME_CODE_TABLES)
   bool by_four_bits() const {
     using few_rows::BookTables, few_rows::ScaledTables;
@@ -300,15 +274,21 @@ struct Multiply {
   }
   template <CodeType type>
   bool by_bytes() const {
-    return by<few_rows::Bytes<T, type>>();
+    return by<few_rows::Bytes<T, type, false>>() || by<few_rows::Bytes<T, type, true>>();
   }
 #endif
   bool in_registers() const {
-    switch (m.type) {
-      case CodeType::four_bits: return by_four_bits();
-      case CodeType::int8: return by_bytes<CodeType::int8>();
-      case CodeType::e4m3: return by_bytes<CodeType::e4m3>();
-    }
+#if defined(TRIREME_CODE_PAIRS)
+    constexpr bool pairs = std::is_same_v<T, BFloat16>;
+    if constexpr (pairs) return by_pairs();
+#else
+    constexpr bool pairs = false;
+#endif
+    if constexpr (!pairs) switch (m.type) {
+        case CodeType::four_bits: return by_four_bits();
+        case CodeType::int8: return by_bytes<CodeType::int8>();
+        case CodeType::e4m3: return by_bytes<CodeType::e4m3>();
+      }
     return false;
   }
 };

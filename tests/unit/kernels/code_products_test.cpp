@@ -108,7 +108,7 @@ void expect_all(const std::function<OwnedCodes()>& make) {
 
 TEST(CodeProducts, HaveTheBitsOfNumbers) {
   for (const CodeType type : {CodeType::four_bits, CodeType::int8, CodeType::e4m3})
-    for (const std::int64_t K : {1, 31, 64, 97, 256})
+    for (const std::int64_t K : {1, 31, 64, 97, 256, 700})
       for (const std::int64_t N : {1, 7}) {
         ScaleLayout runs{1, 64, true};
         runs.whole_columns = K;
