@@ -4,12 +4,11 @@
 #pragma once
 
 #include "kernels/gemm/coded_rows.hpp"
+#include "kernels/gemm/pairs.hpp"
 
-#if defined(__AVX512BF16__)
-#define TRIREME_CODE_PAIRS
+#if defined(TRIREME_PAIRS)
 namespace trireme::kernels::few_rows {
 
-using Pairs = Terms<BFloat16>;
 constexpr __mmask32 every_word = ~__mmask32{0};
 
 // Two registers of f32, the first in front, rounded to bf16 as to_bf16() does.
@@ -185,49 +184,37 @@ struct BytePairs {
   static Pairs::Sums in_place(const Pairs::Sums& x) { return x; }
 };
 
-// Rows of codes, one after the other: the processor sees where they go.
+// One row of A, with rows of codes one after the other: the processor sees where they go.
 template <class Code, int scales_of_step>
 struct InPairs {
   const CodedMatrix& m;
   const BFloat16* a;
-  std::int64_t a_stride;
-  const BFloat16* x;  // whole steps of A as registers of codes lie
-  std::int64_t x_stride;
-  std::int64_t k = m.shape[1], whole = k / Pairs::step * Pairs::step;
+  const BFloat16* x;  // its whole steps as registers of codes lie
   CodedRows coded{m};
 
-  template <int rows>
-  [[gnu::noinline]] void dot(std::int64_t column, float (&sums)[most_few_rows]) const {
-    Pairs::Sums partial[rows] = {};
+  [[gnu::noinline]] float dot(std::int64_t column) const {
+    Pairs::Sums sums = {};
+    const std::int64_t k = coded.k, whole = k / Pairs::step * Pairs::step;
     const typename Code::Shared shared(m);
     const std::uint8_t* codes = coded.codes_of(column);
     StepScales<scales_of_step> scales(coded, column);
     for (std::int64_t i = 0; i < whole; i += Pairs::step) {
       scales.next();
-      const Pairs::Loaded right = Code::load(shared, codes, scales);
+      Pairs::add(sums, Pairs::read(x + i), Code::load(shared, codes, scales));
       codes += Pairs::step / Code::codes_of_byte;
-#pragma GCC unroll 4
-      for (int row = 0; row < rows; ++row)
-        Pairs::add(partial[row], Pairs::read(x + row * x_stride + i), right);
     }
     BFloat16 rest[Pairs::step] = {};
     if (whole < k) host::decode_part(m, numbers_of(m), column, whole, k, rest);
-    for (int row = 0; row < rows; ++row)
-      sums[row] = Pairs::total(Code::in_place(partial[row]), a + row * a_stride + whole,
-                               rest, k - whole);
+    return Pairs::total(Code::in_place(sums), a + whole, rest, k - whole);
   }
 
-  template <int rows, class F>
+  template <int /*rows: 1*/, class F>
   void run(std::int64_t begin, std::int64_t end, BFloat16* room, const F& finish) const {
-    float sums[most_few_rows];
     for (std::int64_t column = begin; column < end; ++column) {
-      if (!coded.is_plain(column, Code::scales)) {
-        Decoded<BFloat16>{m, a, a_stride}.template run<rows>(column, column + 1, room,
-                                                             finish);
-        continue;
-      }
-      dot<rows>(column, sums);
-      for (int row = 0; row < rows; ++row) finish(row, column, sums[row]);
+      if (coded.is_plain(column, Code::scales))
+        finish(0, column, dot(column));
+      else
+        Decoded<BFloat16>{m, a, 0}.template run<1>(column, column + 1, room, finish);
     }
   }
 };

@@ -24,8 +24,8 @@
 namespace trireme::kernels {
 namespace {
 
-using few_rows::CodedRows, few_rows::Decoded, few_rows::TwoRegisters, few_rows::in_steps,
-    few_rows::lanes, few_rows::step;
+using few_rows::CodedRows, few_rows::Decoded, few_rows::Floats, few_rows::TwoRegisters,
+    few_rows::in_steps, few_rows::lanes, few_rows::step;
 
 // Rows of codes whose sums are made together, so that these and the tables of four bits
 // stay in registers.
@@ -65,8 +65,7 @@ struct InRegisters {
   // sums[row][j] of rows `column` + j of codes.
   template <class Reader, int rows, int columns>
   [[gnu::noinline]] void dot(std::int64_t column, float (&sums)[most_few_rows][4]) const {
-    using F32 = few_rows::Terms<float>;
-    F32::Sums partial[rows][columns] = {};
+    Floats partial[rows][columns][2] = {};
     const std::int64_t width = m.layout.columns, ahead = 2 * columns;
     const std::int64_t bytes = coded.bytes();
     const std::int64_t before = m.layout.row(column).before;
@@ -97,10 +96,10 @@ struct InRegisters {
         for (int s = 0; s < steps; ++s, i += step)
 #pragma GCC unroll 4
           for (int row = 0; row < rows; ++row) {
-            const TwoRegisters left = F32::read(x + row * whole + i);
+            const TwoRegisters left = few_rows::load_two(x + row * whole + i);
 #pragma GCC unroll 4
             for (int j = 0; j < columns; ++j)
-              F32::add(partial[row][j], left, right[j][s]);
+              few_rows::add_product(partial[row][j], left, right[j][s]);
           }
       };
       if constexpr (Reader::most_steps > 1)
@@ -114,9 +113,9 @@ struct InRegisters {
       T rest[step] = {};
       if (whole < k) host::decode_part(m, numbers, column + j, whole, k, rest);
       for (int row = 0; row < rows; ++row)
-        sums[row][j] =
-            few_rows::Terms<T>::total(in_place<T, Reader>(partial[row][j], all),
-                                      a + row * a_stride + whole, rest, k - whole);
+        sums[row][j] = few_rows::sum_of(
+            in_place<T, Reader>({partial[row][j][0], partial[row][j][1]}, all),
+            a + row * a_stride + whole, rest, k - whole);
     }
   }
 
@@ -209,20 +208,14 @@ struct Multiply {
                 InRegisters<T, Code>{m, a.data<T>(), a.stride(0), x});
     return true;
   }
-#if defined(TRIREME_CODE_PAIRS)
+#if defined(TRIREME_PAIRS)
   template <class Code, int scales>
   bool in_pairs() const {
     if (!Code::takes(m)) return false;
     const BFloat16* x = a.data<BFloat16>();
-    std::int64_t x_stride = a.stride(0);
-    if constexpr (!Code::in_order) {
-      constexpr std::int64_t pairs_step = few_rows::Pairs::step;
-      x = laid_out<BFloat16, Code, BFloat16, pairs_step>(a);
-      x_stride = a.dim(1) / pairs_step * pairs_step;
-    }
-    share<T, C>(
-        c, m, a.dim(0), bias,
-        few_rows::InPairs<Code, scales>{m, a.data<BFloat16>(), a.stride(0), x, x_stride});
+    if constexpr (!Code::in_order)
+      x = laid_out<BFloat16, Code, BFloat16, few_rows::Pairs::step>(a);
+    share<T, C>(c, m, 1, bias, few_rows::InPairs<Code, scales>{m, a.data<BFloat16>(), x});
     return true;
   }
   template <int scales>
@@ -240,6 +233,7 @@ struct Multiply {
     }
     return false;
   }
+  // Of one row.
   bool by_pairs() const {
     if (!in_steps(m)) return false;
     switch (few_rows::most_scales_of_step(m)) {
@@ -278,17 +272,15 @@ struct Multiply {
   }
 #endif
   bool in_registers() const {
-#if defined(TRIREME_CODE_PAIRS)
-    constexpr bool pairs = std::is_same_v<T, BFloat16>;
-    if constexpr (pairs) return by_pairs();
-#else
-    constexpr bool pairs = false;
+#if defined(TRIREME_PAIRS)
+    if constexpr (std::is_same_v<T, BFloat16>)
+      if (a.dim(0) == 1) return by_pairs();
 #endif
-    if constexpr (!pairs) switch (m.type) {
-        case CodeType::four_bits: return by_four_bits();
-        case CodeType::int8: return by_bytes<CodeType::int8>();
-        case CodeType::e4m3: return by_bytes<CodeType::e4m3>();
-      }
+    switch (m.type) {
+      case CodeType::four_bits: return by_four_bits();
+      case CodeType::int8: return by_bytes<CodeType::int8>();
+      case CodeType::e4m3: return by_bytes<CodeType::e4m3>();
+    }
     return false;
   }
 };

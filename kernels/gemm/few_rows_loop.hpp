@@ -3,15 +3,13 @@
 // Products from numbers and from codes share it: they have the same bits.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#if defined(__AVX512BF16__)
-#include <immintrin.h>
-#endif
+#include <type_traits>
 
 #include "kernels/gemm/few_rows.hpp"
+#include "kernels/gemm/pairs.hpp"
 #include "kernels/host/simd.hpp"
 #include "kernels/host/vector_math.hpp"
 
@@ -36,85 +34,20 @@ constexpr std::int64_t step = 2 * simd::lanes<float>;
   return {std::bit_cast<Floats>(words << 16), std::bit_cast<Floats>(words & 0xffff0000u)};
 }
 
-// How a step of elements is read, multiplied and added up.
+[[gnu::always_inline]] inline void add_product(Floats (&sums)[2], TwoRegisters a,
+                                               TwoRegisters b) {
+  sums[0] = simd::multiply_add<float>(a.first, b.first, sums[0]);
+  sums[1] = simd::multiply_add<float>(a.second, b.second, sums[1]);
+}
+
+// The sum of two registers of sums, and of the products of `count` elements more.
 template <class T>
-struct Terms {
-  using Loaded = TwoRegisters;
-  using Sums = TwoRegisters;
-  static constexpr std::int64_t step = few_rows::step;
-  // Rows of A and of B whose sums are made together, so that these stay in registers.
-  static constexpr int most_tile = 16;
-
-  [[gnu::always_inline]] static Loaded read(const T* from) { return load_two(from); }
-  [[gnu::always_inline]] static void add(Sums& sums, const Loaded& a, const Loaded& b) {
-    sums.first = simd::multiply_add<float>(a.first, b.first, sums.first);
-    sums.second = simd::multiply_add<float>(a.second, b.second, sums.second);
-  }
-  // The sum of all, and of the products of `count` elements more, less than a step.
-  [[gnu::always_inline]] static float total(const Sums& sums, const T* a, const T* b,
-                                            std::int64_t count) {
-    float sum = simd::sum_lanes<float>(sums.first + sums.second);
-    for (std::int64_t i = 0; i < count; ++i) sum += load(a[i]) * load(b[i]);
-    return sum;
-  }
-};
-
-#if defined(__AVX512BF16__)
-// Pairs of bf16, which one instruction multiplies and adds up (and which takes subnormal
-// numbers for 0). A step is four registers, each with sums of its own: so many codes of
-// four bits are a register.
-template <>
-struct Terms<BFloat16> {
-  static constexpr int registers = 4;
-  struct Loaded {
-    __m512i of[registers];
-  };
-  struct Sums {
-    __m512 of[registers];
-  };
-  static constexpr std::int64_t in_register = 32, step = registers * in_register;
-  static constexpr int most_tile = 4;
-
-  [[gnu::always_inline]] static Loaded read(const BFloat16* from) {
-    Loaded all;
-#pragma GCC unroll 4
-    for (int r = 0; r < registers; ++r)
-      all.of[r] = _mm512_loadu_si512(from + r * in_register);
-    return all;
-  }
-  [[gnu::always_inline]] static void add(Sums& sums, const Loaded& a, const Loaded& b) {
-#pragma GCC unroll 4
-    for (int r = 0; r < registers; ++r)
-      sums.of[r] = _mm512_dpbf16_ps(sums.of[r], std::bit_cast<__m512bh>(a.of[r]),
-                                    std::bit_cast<__m512bh>(b.of[r]));
-  }
-  [[gnu::always_inline]] static float total(Sums sums, const BFloat16* a,
-                                            const BFloat16* b, std::int64_t count) {
-    if (count > 0) add(sums, read_part(a, count), read_part(b, count));
-    __m512 x = (sums.of[0] + sums.of[1]) + (sums.of[2] + sums.of[3]);
-    x += _mm512_maskz_shuffle_f32x4(every_lane, x, x, 0b01'00'11'10);
-    x += _mm512_maskz_shuffle_f32x4(every_lane, x, x, 0b10'11'00'01);
-    x += _mm512_maskz_permute_ps(every_lane, x, 0b01'00'11'10);
-    x += _mm512_maskz_permute_ps(every_lane, x, 0b10'11'00'01);
-    return x[0];
-  }
-
- private:
-  static constexpr __mmask16 every_lane = 0xffff;
-
-  // The first `count` elements of a step; the others are 0.
-  static Loaded read_part(const BFloat16* from, std::int64_t count) {
-    Loaded all;
-    for (int r = 0; r < registers; ++r, from += in_register, count -= in_register) {
-      const __mmask32 there = count >= in_register ? ~__mmask32{0}
-                              : count > 0          ? (__mmask32{1} << count) - 1
-                                                   : __mmask32{0};
-      all.of[r] = _mm512_maskz_loadu_epi16(there, from);
-    }
-    return all;
-  }
-};
-#endif
+[[gnu::always_inline]] inline float sum_of(TwoRegisters partial, const T* a, const T* b,
+                                           std::int64_t count) {
+  float sum = simd::sum_lanes<float>(partial.first + partial.second);
+  for (std::int64_t i = 0; i < count; ++i) sum += load(a[i]) * load(b[i]);
+  return sum;
+}
 
 template <class T>
 struct Rows {
@@ -125,46 +58,55 @@ struct Rows {
   // sums[row][column] of `columns` rows of B from `column` on.
   template <int rows, int columns>
   void dot(std::int64_t column, float (&sums)[most_few_rows][4]) const {
-    typename Terms<T>::Sums partial[rows][columns] = {};
-    constexpr std::int64_t step = Terms<T>::step;
+    Floats partial[rows][columns][2] = {};
     const std::int64_t whole = k / step * step;
     const T* from = b + column * b_stride;
     for (std::int64_t i = 0; i < whole; i += step) {
-      typename Terms<T>::Loaded right[columns];
+      TwoRegisters right[columns];
 #pragma GCC unroll 4
       for (int j = 0; j < columns; ++j) {
         // What the next columns read is on its way meanwhile: of several rows of B the
         // processor does not see where they go. One row after the other it follows.
         if constexpr (columns > 1)
-          for (std::int64_t ahead = 0; ahead < step; ahead += 64 / sizeof(T))
-            __builtin_prefetch(from + (j + 2 * columns) * b_stride + i + ahead);
-        right[j] = Terms<T>::read(from + j * b_stride + i);
+          __builtin_prefetch(from + (j + 2 * columns) * b_stride + i);
+        right[j] = load_two(from + j * b_stride + i);
       }
 #pragma GCC unroll 4
       for (int row = 0; row < rows; ++row) {
-        const auto left = Terms<T>::read(a + row * a_stride + i);
+        const TwoRegisters left = load_two(a + row * a_stride + i);
 #pragma GCC unroll 4
-        for (int j = 0; j < columns; ++j) Terms<T>::add(partial[row][j], left, right[j]);
+        for (int j = 0; j < columns; ++j) {
+          add_product(partial[row][j], left, right[j]);
+        }
       }
     }
     for (int row = 0; row < rows; ++row)
       for (int j = 0; j < columns; ++j)
-        sums[row][j] = Terms<T>::total(partial[row][j], a + row * a_stride + whole,
-                                       from + j * b_stride + whole, k - whole);
+        sums[row][j] =
+            sum_of(TwoRegisters{partial[row][j][0], partial[row][j][1]},
+                   a + row * a_stride + whole, from + j * b_stride + whole, k - whole);
   }
 
   template <int rows, class F>
   void run(std::int64_t begin, std::int64_t end, const F& finish) const {
+#if defined(TRIREME_PAIRS)
+    // Not of several rows, whose sums, with those of several rows of B, do not fit into
+    // registers: A would be read too often.
+    if constexpr (rows == 1 && std::is_same_v<T, BFloat16>) {
+      for (std::int64_t column = begin; column < end; ++column)
+        finish(0, column, dot_by_pairs(a, b + column * b_stride, k));
+      return;
+    }
+#endif
     float sums[most_few_rows][4];
     std::int64_t column = begin;
     // B is read from end to end where A, which is read anew for each column, stays in the
     // first cache beside it. The sums are the same.
     constexpr std::int64_t most_of_a = 1 << 14;  // bytes
     const bool one_by_one = rows * k * static_cast<std::int64_t>(sizeof(T)) <= most_of_a;
-    constexpr int columns = std::min(4, Terms<T>::most_tile / rows);
-    for (; !one_by_one && column + columns <= end; column += columns) {
-      dot<rows, columns>(column, sums);
-      for (int j = 0; j < columns; ++j)
+    for (; !one_by_one && column + 4 <= end; column += 4) {
+      dot<rows, 4>(column, sums);
+      for (int j = 0; j < 4; ++j)
         for (int row = 0; row < rows; ++row) finish(row, column + j, sums[row][j]);
     }
     for (; column < end; ++column) {
