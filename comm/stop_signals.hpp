@@ -21,6 +21,9 @@ bool take_save_request();
 // + the signal's number; so does one that has come before. Files that are not whole are
 // removed (base/temporary_files.hpp). For commands that have nothing to save.
 void leave_on_stop();
+// From here on rank 0 says of SIGINT, also of one that has come before, that the command
+// stops and saves. For commands that ask stop_requested().
+void save_on_stop();
 
 // From here on SIGINT asks for nothing but an answer of take_interrupts(): how many came
 // since the last call. For commands that a person talks to.

@@ -33,6 +33,7 @@ std::atomic<bool> keeps{false};       // on SIGINT
 std::atomic<int> kept_interrupts{0};  // not yet taken notice of
 std::atomic<bool> save_wanted{false};
 std::atomic<bool> leaves{false};  // on a stop, at once
+std::atomic<bool> saves{false};   // after a stop
 std::atomic<pid_t> taker{0};      // the thread, as the kernel counts
 
 const char* name_of_signal(int signal) {
@@ -65,15 +66,19 @@ const char* name_of_signal(int signal) {
   ::_exit(static_cast<int>(status));
 }
 
+void say_what_an_interrupt_does() {
+  const WorldState* const state = current_state();
+  if (state == nullptr || state->rank == 0)
+    log::error(
+        "trireme: SIGINT: stopping with a checkpoint after this step; a second "
+        "one leaves at once");
+}
+
 void ask_for_end(int signal) {
   if (signal == SIGINT && ++interrupts > 1) leave(signal);
   int none = 0;
   stop_signal.compare_exchange_strong(none, signal);
-  const WorldState* const state = current_state();
-  if (signal == SIGINT && (state == nullptr || state->rank == 0))
-    log::error(
-        "trireme: SIGINT: stopping with a checkpoint after this step; a second "
-        "one leaves at once");
+  if (signal == SIGINT && saves) say_what_an_interrupt_does();
 }
 
 void take(int signal) {
@@ -144,6 +149,11 @@ void leave_on_stop() {
   leaves = true;
   if (const int signal = stop_signal) leave(signal);
   if (end_warnings > 0) leave(SIGUSR1);
+}
+
+void save_on_stop() {
+  saves = true;
+  if (interrupts > 0) say_what_an_interrupt_does();
 }
 
 void keep_on_interrupt() { keeps = true; }

@@ -186,7 +186,7 @@ int run(comm::World& world, int argc, char** argv) {
   const Command* const command = find_command(words.front());
   if (command == nullptr) refuse(words.front());
   words.erase(words.begin());
-  if (!command->saves_on_stop) comm::leave_on_stop();
+  command->saves_on_stop ? comm::save_on_stop() : comm::leave_on_stop();
   return with_output(world, command->run(world, Arguments(std::move(words))));
 }
 

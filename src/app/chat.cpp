@@ -13,6 +13,7 @@
 #include "app/model_text.hpp"
 #include "app/placement_options.hpp"
 #include "base/directory.hpp"
+#include "base/out_of_memory.hpp"
 #include "base/output.hpp"
 #include "comm/stop_signals.hpp"
 #include "data/chat_template.hpp"
@@ -304,6 +305,11 @@ int chat(comm::World& world, const Arguments& given) {
             arguments.words().front());
     how = generation_defaults(arguments, opened.config.model, text);
     shape = inference_mesh(world, arguments, opened.config.model);
+    advise_on_memory([] {
+      return "keys and values take memory for all positions of the model "
+             "(max_position_embeddings); weights can lie on a disk (--device-map), or be "
+             "shared out over more ranks";
+    });
     conversation.begin(arguments.text("--system", ""));
     if (arguments.has("--load")) {
       const std::string path = arguments.text("--load", "");

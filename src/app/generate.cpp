@@ -13,6 +13,7 @@
 #include "app/model_text.hpp"
 #include "app/placement_options.hpp"
 #include "base/log.hpp"
+#include "base/out_of_memory.hpp"
 #include "base/output.hpp"
 #include "infer/generator.hpp"
 #include "kernels/runtime/runtime.hpp"
@@ -130,6 +131,11 @@ int generate(comm::World& world, const Arguments& given) {
       opened.tensors =
           with_adapters(std::move(opened.tensors), opened.config.model,
                         parse_adapters("--adapter", arguments.text("--adapter", "")));
+    advise_on_memory([] {
+      return "keys and values of a text take memory for the prompt and --tokens: give "
+             "fewer, or, with --prompts, a smaller --cache-bytes; weights can lie on a "
+             "disk (--device-map), or be shared out over more ranks";
+    });
     if (batch) return;
     text = open_text(arguments, opened.config,
                      arguments.has("--prompt") ? TextNeed::always : TextNeed::if_asked);

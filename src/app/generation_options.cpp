@@ -19,15 +19,24 @@ namespace {
 
 constexpr auto file_name = "generation_config.json";
 
-// The model folder's generation_config.json; an empty object where there is none.
+io::Json read_json(const Directory& folder, const char* name, std::string& source) {
+  source = folder.path_of(name);
+  const std::string text = io::PlainFile(folder, name, io::Links::followed).text(1 << 24);
+  return io::parse_json(text, 32, source);
+}
+
+// The model folder's generation_config.json. Where there is none, the end tokens of
+// config.json, as transformers does; of other models an empty object.
 io::Json read_settings(const std::string& path, std::string& source) {
   if (!convert::is_model_folder(path)) return io::Json::object();
   const Directory folder = Directory::to_read(path);
-  if (!folder.has(file_name)) return io::Json::object();
-  source = folder.path_of(file_name);
-  const std::string text =
-      io::PlainFile(folder, file_name, io::Links::followed).text(1 << 20);
-  return io::parse_json(text, 32, source);
+  if (folder.has(file_name)) return read_json(folder, file_name, source);
+  const io::Json config = read_json(folder, "config.json", source);
+  io::Json settings = io::Json::object();
+  for (const io::Json& part : {config, config.value("text_config", io::Json())})
+    if (part.is_object() && part.contains("eos_token_id"))
+      settings["eos_token_id"] = part["eos_token_id"];
+  return settings;
 }
 
 class Settings {
@@ -74,7 +83,11 @@ class Settings {
   // Whether the likeliest token is taken each time: of a folder, unless it says
   // otherwise.
   bool greedy() const {
-    return has("do_sample") ? json_["do_sample"] == false : is_folder_;
+    if (!has("do_sample")) return is_folder_;
+    require(json_["do_sample"].is_boolean(), Status::bad_content,
+            "{}: 'do_sample' must be true or false, not {}", source_,
+            json_["do_sample"].dump());
+    return json_["do_sample"] == false;
   }
   std::vector<std::int32_t> ids(const char* key, std::int64_t vocabulary) const {
     if (!has(key)) return {};

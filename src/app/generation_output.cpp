@@ -38,6 +38,9 @@ GenerationOutput::GenerationOutput(const std::string& path, const PromptFile& pr
       partial_(name_ + ".partial"),
       folder_(parent_of(path)),
       lines_(prompts.wanted.size()) {
+  require(!name_.empty(), Status::cannot_create,
+          "{}: names a folder: write the file that texts go to, such as {}texts.jsonl",
+          path, path);
   if (folder_.has(name_)) {
     require(folder_.is_file(name_), Status::cannot_create,
             "{}: is there and is no file: choose another -o", path);

@@ -206,8 +206,10 @@ std::function<bool(std::span<const std::int32_t>)> stop_strings(
     const std::string earlier =
         text.decode(std::span<const std::int32_t>(tail).first(tail.size() - 1));
     for (const std::string& stop : stops) {
+      // Part of a character is another text until the token with its rest is there.
       const auto at = whole.rfind(stop);
-      if (at != std::string::npos && at + stop.size() > earlier.size()) return true;
+      if (at == std::string::npos) continue;
+      if (at > earlier.size() || earlier.compare(at, stop.size(), stop) != 0) return true;
     }
     return false;
   };

@@ -96,8 +96,8 @@ Buffer::Buffer(Device device, DType dtype, const Shape& shape, MemoryClass use,
                               : map_pages(bytes);
     if (data == nullptr)
       throw OutOfMemory(format(
-          "{} of {} for '{}' ({}) cannot be allocated; use more ranks or a smaller "
-          "batch.micro or model",
+          "{} of {} for '{}' ({}) cannot be allocated: use more ranks, or less of what "
+          "takes it",
           human_bytes(static_cast<double>(bytes)),
           device.is_cuda() && !pinned ? "the GPU's memory" : "memory", label,
           name_of(use)));

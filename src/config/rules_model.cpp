@@ -50,8 +50,8 @@ void Rules::head_rules() {
        key::model.heads, ": write model.kv_heads = 0");
   rule(
       {key::model.head_width, key::model.architecture},
-      [&] { return !rotary || m.own_head_width % 2 == 0; }, key::model.head_width,
-      " is odd, and rotary positions need an even width",
+      [&] { return !rotary || m.row().latent || m.own_head_width % 2 == 0; },
+      key::model.head_width, " is odd, and rotary positions need an even width",
       [&] {
         return advise({{key::model.head_width, multiples_from(m.own_head_width, 2)}});
       });

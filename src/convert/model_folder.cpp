@@ -147,6 +147,7 @@ std::string ModelFolder::find_stored(FolderTensor& tensor) const {
 
 void ModelFolder::match() {
   std::vector<std::string> wrong;
+  std::set<std::string> said;
   for (auto& whole : model::whole_tensors(config_.model)) {
     FolderTensor tensor{std::move(whole), {}};
     tensor.place = place_of(*config_.row, config_.model, tensor.whole);
@@ -155,8 +156,7 @@ void ModelFolder::match() {
           find(other.name) != nullptr)
         tensor.place = other;
     const std::string what = find_stored(tensor);
-    if (!what.empty() && std::find(wrong.begin(), wrong.end(), what) == wrong.end())
-      wrong.push_back(what);
+    if (!what.empty() && said.insert(what).second) wrong.push_back(what);
     if (tensor.stored == nullptr) continue;
     by_name_[tensor.whole.name] = tensors_.size();
     tensors_.push_back(std::move(tensor));

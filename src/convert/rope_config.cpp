@@ -65,7 +65,11 @@ double yarn_attention(const ConfigFields& fields, double factor) {
     return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1;
   };
   if (fields.has("attention_factor")) return fields.real("attention_factor", 1, 0, 1e3);
-  if (fields.has("mscale") && fields.has("mscale_all_dim"))
+  // 0 stands for neither, as in transformers.
+  const auto given = [&](const char* key) {
+    return fields.has(key) && fields.value(key) != 0;
+  };
+  if (given("mscale") && given("mscale_all_dim"))
     return of(fields.real("mscale", 1, 0, 1e3)) /
            of(fields.real("mscale_all_dim", 1, 0, 1e3));
   return of(1);

@@ -106,8 +106,18 @@ std::int32_t likeliest_of(std::span<const double> logits) {
 #pragma omp simd reduction(max : most)
   for (std::size_t i = 0; i < logits.size(); ++i)
     most = logits[i] > most ? logits[i] : most;
-  const auto found = std::find(logits.begin(), logits.end(), most);
-  return found == logits.end() ? 0 : static_cast<std::int32_t>(found - logits.begin());
+  return static_cast<std::int32_t>(std::find(logits.begin(), logits.end(), most) -
+                                   logits.begin());
+}
+
+void require_numbers(std::span<const double> logits) {
+  double sum = 0;  // of differences from itself, which infinity and NaN do not have
+#pragma omp simd reduction(+ : sum)
+  for (std::size_t i = 0; i < logits.size(); ++i) sum += logits[i] - logits[i];
+  require(sum == 0, Status::bad_content,
+          "the model's logits are NaN or infinite: a weight, a scale of its codes or an "
+          "adapter is so, or its numbers are too large for the type it computes in "
+          "(--compute)");
 }
 
 }  // namespace
@@ -115,6 +125,7 @@ std::int32_t likeliest_of(std::span<const double> logits) {
 std::int32_t Sampler::choose(std::span<const double> logits, std::int64_t position,
                              std::span<const std::int32_t> text) const {
   require(!logits.empty(), "no logits to choose from");
+  require_numbers(logits);
   std::vector<double> changed;
   if (config_.repetition_penalty != 1.0) {
     changed = penalised(logits, config_.repetition_penalty, text);

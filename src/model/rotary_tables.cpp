@@ -32,7 +32,7 @@ RotaryTables::RotaryTables(const ModelConfig& m, const Range& layers,
     beyond_.emplace(room());
     general = false;
   }
-  if (general) all_.emplace(table(m.rope_theta, scaling, both ? 0 : m.sequence));
+  if (general) all_.emplace(table(m.rope_theta, scaling, both ? 0 : lengths.positions));
   if (general && both) beyond_.emplace(table(m.rope_theta, scaling, lengths.positions));
   if (sliding) sliding_.emplace(table(m.sliding_rope_theta, {}, m.sequence));
 }

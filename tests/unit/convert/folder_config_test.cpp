@@ -361,6 +361,8 @@ TEST(RopeScaling, AttentionFactorsAreThoseOfTheClasses) {
   EXPECT_DOUBLE_EQ(factor(R"("factor":32)"), 1.3465735902799727);
   EXPECT_DOUBLE_EQ(factor(R"("factor":4)"), 1.138629436111989);
   EXPECT_DOUBLE_EQ(factor(R"("factor":40,"mscale":1.0,"mscale_all_dim":1.0)"), 1);
+  EXPECT_DOUBLE_EQ(factor(R"("factor":4,"mscale":1.0,"mscale_all_dim":0)"),
+                   factor(R"("factor":4)"));
   EXPECT_DOUBLE_EQ(factor(R"("factor":4,"attention_factor":1.5)"), 1.5);
 }
 

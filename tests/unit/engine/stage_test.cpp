@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "model/rotary_tables.hpp"
 #include "support/tiny_model.hpp"
 
 namespace trireme {
@@ -103,6 +104,28 @@ TEST(Stage, Phi3Gradients) {
   config.model.rope_scaling.short_divisors = {1, 1};
   config.model.rope_scaling.long_divisors = {1.25, 3};
   check_gradients(config);
+}
+
+// The model has more positions than the length that divisors change at: short texts have
+// those of short ones, whatever room there is.
+TEST(RotaryTables, ShortTextsHaveShortDivisors) {
+  auto config = tiny(model::Architecture::phi3, false);
+  config.model.rope_scaling.kind = kernels::RopeScalingKind::longrope;
+  config.model.rope_scaling.original = 4;
+  config.model.rope_width = 4;
+  config.model.rope_scaling.short_divisors = {1, 1};
+  config.model.rope_scaling.long_divisors = {1.25, 3};
+  config.model.sequence = 16;
+  const auto table = [&](const model::TextLengths& lengths) {
+    const model::RotaryTables tables(config.model, {0, 1}, lengths, DType::f64,
+                                     Device::host());
+    const TensorView first = tables.of(config.model, 0).cos_sin_PR;
+    const auto numbers = first.rows(0, 4).span<double>();
+    return std::vector<double>(numbers.begin(), numbers.end());
+  };
+  const std::vector<double> of_long_room = table({.positions = 16, .any = true});
+  EXPECT_EQ(table({.positions = 4, .any = true}), of_long_room);
+  EXPECT_NE(table({.positions = 16}), of_long_room);
 }
 
 // A layer without positions, another with a window and a base of its own, and biases.

@@ -6,6 +6,9 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
+
+#include "base/error.hpp"
 
 namespace trireme::infer {
 namespace {
@@ -13,6 +16,16 @@ namespace {
 TEST(Sampler, GreedyTakesTheLargest) {
   const std::array logits = {0.5, 2.0, 2.0, -1.0};
   EXPECT_EQ(Sampler({.temperature = 0}).choose(logits, 3), 1);
+}
+
+TEST(Sampler, RefusesWhatIsNoNumber) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  for (const double wrong : {nan, infinity, -infinity})
+    for (const double temperature : {0.0, 1.0})
+      EXPECT_THROW(
+          Sampler({.temperature = temperature}).choose(std::array{1.0, wrong, 2.0}, 3),
+          Error);
 }
 
 TEST(Sampler, TopKOneIsGreedy) {
