@@ -117,8 +117,8 @@ BlendPart parse_blend_part(std::string_view text) {
   };
   BlendPart part;
   const auto weight = parse_number<double>(take_word(text));
-  if (!weight || !(*weight > 0) || !std::isfinite(*weight))
-    refuse("does not begin with a weight above 0");
+  if (!weight || !(*weight >= 1e-100 && *weight <= 1e100))
+    refuse("does not begin with a weight above 0 (1e-100 to 1e100)");
   part.weight = *weight;
   const std::string_view kind = take_word(text);
   const auto known = {SourceKind::bytes, SourceKind::tokens, SourceKind::megatron,

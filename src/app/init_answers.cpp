@@ -61,9 +61,11 @@ bool ends_with(const std::string& text, std::string_view end) {
 
 // What a file holds, by its name, and of JSON lines by the first.
 std::string kind_of(const std::string& path) {
+  std::error_code none;
   if (ends_with(path, ".h5") || ends_with(path, ".hdf5")) return "tokens";
   if (ends_with(path, ".bin"))
-    return fs::exists(fs::path(path).replace_extension(".idx")) ? "megatron" : "llmc";
+    return fs::exists(fs::path(path).replace_extension(".idx"), none) ? "megatron"
+                                                                      : "llmc";
   if (!ends_with(path, ".jsonl")) return "text";
   std::ifstream file(path);
   std::string head(1 << 16, '\0');
@@ -84,7 +86,8 @@ void take_data(const std::string& answer, const Arguments& arguments, InitAnswer
           "--data: name files, with commas between them, or write synthetic");
   for (const std::string& path : out.paths) {
     const bool glob = path.find_first_of("*?[") != std::string::npos;
-    require(glob || fs::is_regular_file(path), Status::missing_input,
+    std::error_code none;  // a name may be too long
+    require(glob || fs::is_regular_file(path, none), Status::missing_input,
             "--data: {}: there is no such file", path);
   }
   out.source = kind_of(out.paths.front());

@@ -25,10 +25,6 @@ namespace {
 
 constexpr std::int64_t most_deck_bytes = 16 << 20;
 
-std::string key_of(const std::string& override) {
-  return override.substr(0, override.find('='));
-}
-
 void require_key(const std::string& option, const std::string& key) {
   for (const io::DeckKey& row : config::deck_table())
     if (full_name(row) == key) return;
@@ -150,7 +146,10 @@ std::string picture_path(const Arguments& arguments) {
 void require_places(const Arguments& arguments) {
   namespace fs = std::filesystem;
   const std::string deck = arguments.text("-o", ""), picture = picture_path(arguments);
-  require(deck.empty() || deck != picture, Status::command_line,
+  std::error_code none;
+  const bool same = deck == picture || fs::weakly_canonical(deck, none) ==
+                                           fs::weakly_canonical(picture, none);
+  require(deck.empty() || !same, Status::command_line,
           "-o {}: the picture would replace the deck: write a name that ends in .toml",
           deck);
   for (const std::string& path : {deck, picture}) {
@@ -198,6 +197,19 @@ void write_results(const Arguments& arguments, const plan::SearchSpace& space,
   log::line(format("wrote {}", picture));
 }
 
+// What the rules say of tensors' names and of data does not depend on what is searched,
+// and is not asked of each candidate: it is asked of the first one that is allowed.
+void require_deck(const plan::SearchSpace& space) {
+  constexpr std::size_t most = 1000;  // that are looked at: a second or so
+  const plan::SearchDeck& deck = space.deck();
+  for (std::size_t i = 0; i < std::min(most, space.candidates().size()); ++i) {
+    const std::vector<std::string> more = space.overrides(space.candidates()[i]);
+    if (!deck.make(more)) continue;
+    config::make_run_config(deck.deck(more), deck.ranks, deck.ranks_on_node);
+    return;
+  }
+}
+
 // The search, on rank 0 alone: its result is a function of deck and machine file.
 class SearchRun {
  public:
@@ -208,6 +220,7 @@ class SearchRun {
     const plan::PlannedDevice on = planned_device(deck.read({}).run, &machine, threads);
     copy.offloads = copy.offloads_activations = on.device.is_cuda();
     space_.emplace(std::move(copy));
+    require_deck(*space_);
     plan::SearchLimits limits;
     limits.top = static_cast<std::size_t>(arguments.integer("--top", 10, 1, 1000));
     limits.most_plans = std::max(limits.most_plans, 2 * limits.top);

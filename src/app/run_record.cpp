@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "base/log.hpp"
+#include "base/system_reason.hpp"
 #include "base/writable_folder.hpp"
 #include "io/files.hpp"
 #include "io/run_directory.hpp"
@@ -91,6 +92,8 @@ void require_run_directory(const std::string& directory) {
     std::string part = directory.substr(0, at);
     struct stat status {};
     if (::stat(part.c_str(), &status) != 0) {
+      require(errno == ENOENT, Status::cannot_create, "{}: cannot be looked at: {}", part,
+              system_reason(errno));
       missing = std::move(part);
       break;
     }

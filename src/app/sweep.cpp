@@ -112,13 +112,12 @@ void check_points(SweepManifest& manifest, const std::string& deck) {
 
 // An override of all points that a point gives too would be a trap.
 void check_base(const SweepManifest& manifest) {
-  const auto key = [](const std::string& text) { return text.substr(0, text.find('=')); };
   std::set<std::string> swept;
   for (const auto& point : manifest.points)
-    for (const auto& word : point.overrides) swept.insert(key(word));
+    for (const auto& word : point.overrides) swept.insert(key_of(word));
   for (const auto& word : manifest.base)
-    require(!swept.contains(key(word)) && key(word) != "run.directory",
-            Status::command_line, "{}: the sweep itself gives {}", word, key(word));
+    require(!swept.contains(key_of(word)) && key_of(word) != "run.directory",
+            Status::command_line, "{}: the sweep itself gives {}", word, key_of(word));
 }
 
 // Whether the file is there with another content than this.

@@ -22,10 +22,6 @@ std::string trimmed(const std::string& text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-std::string key_of(const std::string& override_text) {
-  return trimmed(override_text.substr(0, override_text.find('=')));
-}
-
 void check_key(const std::string& key, const std::string& text,
                std::set<std::string>& keys, Status status, const std::string& where) {
   require(!key.empty() && text.find('=') != std::string::npos, status,
@@ -74,6 +70,10 @@ Points listed(const std::string& list, const std::string& name) {
 }
 
 }  // namespace
+
+std::string key_of(const std::string& override_text) {
+  return trimmed(override_text.substr(0, override_text.find('=')));
+}
 
 std::vector<std::string> split_outside(const std::string& text, char separator) {
   std::vector<std::string> parts(1);

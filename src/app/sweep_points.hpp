@@ -11,6 +11,9 @@ namespace trireme::app {
 // trimmed. A run of blanks is one separator if `separator` is a blank.
 std::vector<std::string> split_outside(const std::string& text, char separator);
 
+// Of "key=value", trimmed.
+std::string key_of(const std::string& override_text);
+
 // Overrides of each point. Lines of `list` come first and vary slowest: one point a line,
 // "key=value key=value", with "#" comments. Each grid "key=a,b,c" multiplies what is
 // there by its values; the last varies fastest. Throws Error(command_line), or

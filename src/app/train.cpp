@@ -76,6 +76,7 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
     const auto open = [&](const io::SourceConfig& config) {
       const auto source = data::open_source(config);
       kept += source->kept_bytes() + train::reference_bytes(*source);
+      engine::document_rule(config, *source, 0);  // throws where it cannot be kept
     };
     open(deck.config.data);
     if (deck.config.metrics.validate_every > 0) open(deck.config.validation);

@@ -69,7 +69,8 @@ void OuterRules::outer_mesh_rules() {
   rule(
       {key::outer.every, key::batch.global, key::batch.micro},
       [&] {
-        return config_.batch.global < config_.batch.micro * p.mesh.data ||
+        return p.mesh.data == 0 ||  // the mesh does not fit
+               config_.batch.global < config_.batch.micro * p.mesh.data ||
                !config_.has_stand_ins();
       },
       key::outer.every, " with ", key::batch.global,

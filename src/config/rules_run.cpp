@@ -199,6 +199,13 @@ void Rules::size_rules() {
   rule({key::batch.micro, key::model.sequence}, forward < most_tokens_of_a_forward,
        key::batch.micro, " x ", key::model.sequence,
        " tokens in one forward is too many: write less than 2147483648 in all");
+  constexpr std::int64_t most_microbatches = 65536;  // a schedule has a row for each
+  const std::int64_t share = config_.batch.micro * config_.parallel.mesh.data;
+  rule({key::batch.global, key::batch.micro, key::parallel.tensor, key::parallel.context,
+        key::parallel.pipeline},
+       share == 0 || config_.batch.global / share <= most_microbatches, key::batch.global,
+       " in microbatches of ", key::batch.micro,
+       " are more than 65536 for a data rank: write a larger batch.micro");
   rule({key::run.steps, key::batch.global, key::model.sequence},
        real(config_.run.steps) * real(config_.batch.global) * real(m.sequence) <
            most_tokens,

@@ -53,15 +53,25 @@ ParameterGroup parse_group(const std::string& text) {
   return group;
 }
 
+// What is between two stars is where it first fits: no later place leaves more of the
+// name to what follows.
 bool matches(std::string_view pattern, std::string_view name) {
-  const auto star = pattern.find('*');
+  const auto star = pattern.find('*'), last = pattern.rfind('*');
   if (star == std::string_view::npos) return pattern == name;
-  if (name.substr(0, star) != pattern.substr(0, star)) return false;
-  const std::string_view rest = pattern.substr(star + 1);
-  for (std::size_t skip = star; skip <= name.size(); ++skip) {
-    if (matches(rest, name.substr(skip))) return true;
+  const std::string_view end = pattern.substr(last + 1);
+  if (name.size() < star + end.size() || !name.starts_with(pattern.substr(0, star)) ||
+      !name.ends_with(end))
+    return false;
+  name = name.substr(star, name.size() - star - end.size());
+  for (std::size_t at = star; at < last;) {
+    const auto next = pattern.find('*', at + 1);
+    const std::string_view part = pattern.substr(at + 1, next - at - 1);
+    const auto found = name.find(part);
+    if (found == std::string_view::npos) return false;
+    name = name.substr(found + part.size());
+    at = next;
   }
-  return false;
+  return true;
 }
 
 void apply_groups(const OptimizerConfig& config, Param& param) {

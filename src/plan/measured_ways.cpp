@@ -34,27 +34,45 @@ void fill_missing(Map& map, std::span<const Candidate> candidates, std::size_t t
 
 }  // namespace
 
-MeasuredWays::RulesKey MeasuredWays::rules_key(const Candidate& c) {
-  return {static_cast<std::int64_t>(c.grid),
+// With a schedule of one chunk, and without sharding, offload, recomputation; but for
+// what the deck itself ties.
+Candidate MeasuredWays::simple(const Candidate& c) const {
+  Candidate simple = c;
+  if (!space_.ties_schedule()) {
+    simple.schedule = ScheduleKind::one_f_one_b;
+    simple.virtual_stages = 1;
+  }
+  if (!space_.ties_sharding(c)) {
+    simple.strategy = "NO_SHARD";
+    simple.sharding = optim::Sharding::none;
+    simple.shard = 1;
+    simple.offload = optim::Offload::none;
+    simple.offloads_activations = false;
+  }
+  if (!space_.ties_recompute()) simple.recompute = space_.first_recompute(c);
+  return simple;
+}
+
+MeasuredWays::RulesKey MeasuredWays::rules_key(const Candidate& candidate) const {
+  const Candidate c = simple(candidate);
+  const auto number = [](auto x) { return static_cast<std::int64_t>(x); };
+  return {number(c.grid),
           c.mesh.pipeline,
           c.mesh.context,
           c.mesh.tensor,
           c.expert,
-          c.micro};
+          c.micro,
+          number(c.schedule),
+          c.virtual_stages,
+          number(c.sharding),
+          c.shard,
+          number(c.recompute),
+          number(c.offload),
+          c.offloads_activations};
 }
 
-// With a schedule of one chunk, and without sharding, offload, recomputation.
 bool MeasuredWays::ask_rules(const Candidate& c) const {
-  Candidate simple = c;
-  simple.schedule = ScheduleKind::one_f_one_b;
-  simple.virtual_stages = 1;
-  simple.strategy = "NO_SHARD";
-  simple.sharding = optim::Sharding::none;
-  simple.shard = 1;
-  simple.recompute = 0;
-  simple.offload = optim::Offload::none;
-  simple.offloads_activations = false;
-  return space_.deck().make(space_.overrides(simple)).has_value();
+  return space_.deck().make(space_.overrides(simple(c))).has_value();
 }
 
 bool MeasuredWays::allows(const Candidate& c) {
@@ -83,7 +101,8 @@ MeasuredWays::Way& MeasuredWays::of(const Candidate& c) {
 void MeasuredWays::prepare(std::span<const Candidate> candidates) {
   const auto threads = static_cast<std::size_t>(on_.threads);
   fill_missing(
-      allowed_, candidates, threads, [](const Candidate&) { return true; }, rules_key,
+      allowed_, candidates, threads, [](const Candidate&) { return true; },
+      [&](const Candidate& c) { return rules_key(c); },
       [&](const Candidate& c) { return ask_rules(c); });
   fill_missing(
       ways_, candidates, threads, [&](const Candidate& c) { return allows(c); }, cost_key,

@@ -41,7 +41,8 @@ class MeasuredWays {
   void prepare_halves(std::span<const Candidate> candidates,
                       const std::function<bool(std::size_t)>& may_fit);
 
-  // Whether the deck's rules allow the mesh and batch with everything else left simple.
+  // Whether the deck's rules allow the mesh and batch with everything else left simple,
+  // as far as no key that is fixed ties it.
   bool allows(const Candidate& candidate);
   // Of a candidate that is allowed.
   Way& of(const Candidate& candidate);
@@ -51,7 +52,8 @@ class MeasuredWays {
   using RulesKey = std::vector<std::int64_t>;
   using CostKey = std::tuple<std::size_t, int, int, int, std::int64_t, bool, std::size_t>;
 
-  static RulesKey rules_key(const Candidate& candidate);
+  Candidate simple(const Candidate& candidate) const;
+  RulesKey rules_key(const Candidate& candidate) const;
   static CostKey cost_key(const Candidate& candidate);
   bool ask_rules(const Candidate& candidate) const;
   std::unique_ptr<Way> measure(const Candidate& candidate) const;

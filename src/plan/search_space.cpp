@@ -108,27 +108,60 @@ void SearchSpace::read_bases() {
   for (auto& one : all) {
     config::RunConfig config = deck_.read(one);
     using parallel::ContextOrder;
-    const auto order = deck_.deck(one)[config::key::parallel.context_order];
+    const io::Deck own = deck_.deck(one);
+    const auto order = own[config::key::parallel.context_order];
     const auto usual =
         config.parallel.ulysses ? ContextOrder::contiguous : ContextOrder::zigzag;
-    bases_.push_back({std::move(one), std::move(config), order.value_or(usual)});
+    bases_.push_back({std::move(one), std::move(config), order.value_or(usual),
+                      static_cast<int>(own[config::key::parallel.shard_group])});
   }
 }
 
+std::size_t SearchSpace::place_of(const RecomputeChoice& choice) {
+  const auto found = std::ranges::find_if(recomputes_, [&](const RecomputeChoice& other) {
+    return other.policy == choice.policy && other.pieces == choice.pieces;
+  });
+  if (found != recomputes_.end())
+    return static_cast<std::size_t>(found - recomputes_.begin());
+  recomputes_.push_back(choice);
+  return recomputes_.size() - 1;
+}
+
 void SearchSpace::list_recomputes() {
-  const io::Deck own = deck_.deck({});
   const bool policy = fixed("recompute.policy"), pieces = fixed("recompute.pieces");
-  for (const RecomputeChoice& choice : recompute_choices()) {
-    if (policy && own.value_text("recompute.policy") != format("\"{}\"", choice.policy))
-      continue;
-    if (pieces) continue;
-    recomputes_.push_back(choice);
+  for (Base& base : bases_) {
+    const io::Deck own = deck_.deck(base.overrides);
+    for (const RecomputeChoice& choice : recompute_choices()) {
+      if (policy && own.value_text("recompute.policy") != format("\"{}\"", choice.policy))
+        continue;
+      if (!pieces) base.recomputes.push_back(place_of(choice));
+    }
+    if (!pieces) continue;
+    const bool any = own.value_text("recompute.pieces") != "[]";
+    base.recomputes.push_back(
+        place_of({any ? "selective" : "none", own.value_text("recompute.pieces"),
+                  base.config.recompute.what}));
+    if (!any && !policy) base.recomputes.push_back(place_of(recompute_choices().back()));
   }
-  if (!pieces) return;
-  const bool any = own.value_text("recompute.pieces") != "[]";
-  recomputes_.push_back({any ? "selective" : "none", own.value_text("recompute.pieces"),
-                         bases_.front().config.recompute.what});
-  if (!any && !policy) recomputes_.push_back(recompute_choices().back());
+}
+
+bool SearchSpace::ties_schedule() const {
+  return any_fixed({"parallel.schedule", "parallel.virtual_stages"});
+}
+
+bool SearchSpace::ties_sharding(const Candidate& c) const {
+  const config::ParallelSettings& own = base(c).parallel;
+  return optim::is_on_disk(own.offload) || own.offload_fraction < 1 ||
+         any_fixed({"parallel.sharding_strategy", "parallel.shard_group",
+                    "parallel.prefetch", "parallel.gathered_units", "parallel.wrap",
+                    "parallel.wrap_parameters", "parallel.offload",
+                    "parallel.offload_activations",
+                    "parallel.offload_activations_fraction"});
+}
+
+bool SearchSpace::ties_recompute() const {
+  return any_fixed({"recompute.policy", "recompute.pieces", "recompute.layers",
+                    "recompute.partition"});
 }
 
 void SearchSpace::add_meshes(std::size_t grid) {
@@ -221,10 +254,10 @@ void SearchSpace::add_schedules(Candidate candidate) {
 }
 
 void SearchSpace::add_strategies(const Candidate& candidate) {
-  const config::RunConfig& base = bases_[candidate.grid].config;
   const int replicas = candidate.mesh.data * candidate.mesh.context;
-  const std::string own = deck_.fixed.contains("parallel.sharding_strategy")
-                              ? deck_.deck({}).value_text("parallel.sharding_strategy")
+  const std::string own = fixed("parallel.sharding_strategy")
+                              ? deck_.deck(bases_[candidate.grid].overrides)
+                                    .value_text("parallel.sharding_strategy")
                               : std::string();
   for (const Strategy& strategy : strategies) {
     const bool kept = own == format("\"{}\"", strategy.word);
@@ -235,9 +268,10 @@ void SearchSpace::add_strategies(const Candidate& candidate) {
     c.sharding = strategy.what;
     c.shard = strategy.what == optim::Sharding::none ? 1 : replicas;
     if (strategy.hybrid) {
-      c.shard = fixed("parallel.shard_group")
-                    ? base.parallel.folding.shard
-                    : std::max(deck_.ranks_on_node / candidate.mesh.tensor, 1);
+      const int own_shard =
+          fixed("parallel.shard_group") ? bases_[candidate.grid].shard_group : 0;
+      c.shard = own_shard > 0 ? own_shard
+                              : std::max(deck_.ranks_on_node / candidate.mesh.tensor, 1);
       const bool shares = c.shard > 1 && c.shard < replicas && replicas % c.shard == 0;
       if (!shares && !kept) continue;
     }
@@ -270,7 +304,7 @@ void SearchSpace::add_activations(Candidate candidate) {
 
 void SearchSpace::add_memory(Candidate candidate) {
   const config::RunConfig& base = bases_[candidate.grid].config;
-  for (std::size_t r = 0; r < recomputes_.size(); ++r) {
+  for (const std::size_t r : bases_[candidate.grid].recomputes) {
     candidate.recompute = r;
     // A disk, and a share of the state, are the user's choice: they stay.
     const bool kept = fixed("parallel.offload") ||

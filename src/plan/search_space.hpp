@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <span>
@@ -87,17 +89,33 @@ class SearchSpace {
   // A candidate's configuration, as far as a screen reads it.
   config::RunConfig sketch(const Candidate& candidate) const;
 
+  // Whether a fixed key, or what the deck says of it, means something only with some of
+  // the schedules, of the strategies and offloads, or of the ways to recompute.
+  bool ties_schedule() const;
+  bool ties_sharding(const Candidate& candidate) const;
+  bool ties_recompute() const;
+  // The first way to recompute of the candidate's base.
+  std::size_t first_recompute(const Candidate& candidate) const {
+    return bases_[candidate.grid].recomputes.front();
+  }
+
  private:
   struct Base {
     std::vector<std::string> overrides;
     config::RunConfig config;
-    parallel::ContextOrder order;  // of more context ranks than one
+    parallel::ContextOrder order;           // of more context ranks than one
+    int shard_group = 0;                    // what the deck says
+    std::vector<std::size_t> recomputes{};  // of recomputes_, that it tries
   };
+  bool any_fixed(std::initializer_list<std::string_view> keys) const {
+    return std::any_of(keys.begin(), keys.end(), [&](auto key) { return fixed(key); });
+  }
   bool fixed(std::string_view key) const {
     return deck_.fixed.contains(std::string(key));
   }
   void read_bases();
   void list_recomputes();
+  std::size_t place_of(const RecomputeChoice& choice);
   void add_meshes(std::size_t grid);
   void add_batches(Candidate candidate);
   void add_schedules(Candidate candidate);

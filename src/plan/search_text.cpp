@@ -105,6 +105,7 @@ std::string table(const SearchResult& result, const SearchSpace& space, std::siz
 }
 
 // How far the screen was off, of all that were planned.
+// How far off the screen was, and what is certain for that.
 std::string screen_text(const SearchResult& result) {
   double low = 0, high = 0;
   for (const PlannedCandidate& planned : result.planned) {
@@ -112,7 +113,19 @@ std::string screen_text(const SearchResult& result) {
     low = std::min(low, off);
     high = std::max(high, off);
   }
-  return format("its times were {} too low to {} too high", percent(-low), percent(high));
+  std::string certain = format(
+      "no deck that was not planned can beat the first {}, if the screen says at "
+      "most {} too much",
+      result.proven, percent(screen_margin));
+  if (result.proven == 0)
+    certain = "the search ended at its limit of plans, before the winner was certain";
+  else if (high > screen_margin)
+    certain = format(
+        "more than the {} that are allowed for, so that a deck that was not planned may "
+        "beat the first {}: give a larger --top",
+        percent(screen_margin), result.proven);
+  return format("its times were {} too low to {} too high; {}", percent(-low),
+                percent(high), certain);
 }
 
 }  // namespace
@@ -125,14 +138,7 @@ std::string describe(const SearchResult& result, const SearchSpace& space,
       "planned exactly\n",
       result.candidates, result.refused, result.too_large, result.planned.size());
   if (result.ranked.empty()) return text;
-  text +=
-      format("screen    {}; {}\n", screen_text(result),
-             result.proven == 0
-                 ? std::string("the search ended at its limit of plans, before the "
-                               "winner was certain")
-                 : format("no deck that was not planned can beat the first {}, if the "
-                          "screen says at most {} too much",
-                          result.proven, percent(screen_margin)));
+  text += format("screen    {}\n", screen_text(result));
   text += format("best      of those that fit {} a rank\n",
                  room.bytes > 0 ? human_bytes(room.bytes) : std::string("any memory of"));
   text += table(result, space, top);

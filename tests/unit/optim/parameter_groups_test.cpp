@@ -94,6 +94,18 @@ void expect_weights(double rate, double decay, const std::vector<std::string>& g
   EXPECT_NEAR(model.weight("norm.weight"), norm, 1e-15);
 }
 
+TEST(ParameterGroups, StarsFitAnything) {
+  for (const char* pattern : {"*", "a*", "*a", "*b*", "ab*ba", "a*b*b*a", "**", "*bb*a"})
+    EXPECT_TRUE(matches(pattern, "abba")) << pattern;
+  for (const char* pattern : {"", "b*", "*b", "abb*bba", "a*c*a", "*bb*b", "abba*a"})
+    EXPECT_FALSE(matches(pattern, "abba")) << pattern;
+  EXPECT_TRUE(matches("*", ""));
+  EXPECT_FALSE(matches("a", ""));
+  // In a time that does not grow with the number of ways.
+  const std::string name(200, 'a');
+  EXPECT_FALSE(matches(std::string(100, '*') + "a*a*a*a*a*a*a*a*a*a*b", name));
+}
+
 TEST(ParameterGroups, WhatAGroupGivesHolds) {
   expect_weights(0.1, 0.5, {}, sgd(0.1, 0.5), sgd(0.1, 0));
   // A decay for norms and biases, also among others, and none.

@@ -242,6 +242,48 @@ TEST(Search, KeepsWhatIsFixed) {
   EXPECT_EQ(grids.size(), 2u);
 }
 
+// Of keys that mean something with some schedules or strategies alone.
+TEST(Search, FindsDecksOfWhatIsTied) {
+  const Machine machine = small_machine();
+  const MemoryRoom room{1e9, "a test"};
+  for (const std::vector<std::string>& fixes :
+       {std::vector<std::string>{"parallel.schedule=zb_v"},
+        {"parallel.schedule=interleaved"},
+        {"parallel.virtual_stages=2"},
+        {"parallel.prefetch=2"},
+        {"parallel.shard_group=2"},
+        {"parallel.wrap=size", "parallel.wrap_parameters=1000"},
+        {"recompute.layers=2"}}) {
+    SearchDeck deck = small_deck(4, "");
+    for (const std::string& fix : fixes) {
+      deck.overrides.push_back(fix);
+      deck.fixed.insert(fix.substr(0, fix.find('=')));
+    }
+    const SearchSpace space(deck);
+    const SearchResult result = search(space, on_host(machine), room, {.top = 3});
+    EXPECT_FALSE(result.ranked.empty()) << fixes.front();
+  }
+}
+
+// A grid over a key that is searched otherwise: each of its values is tried as it is.
+TEST(Search, TriesEachValueOfAGrid) {
+  SearchDeck deck = small_deck(4, "");
+  deck.grids = {{"parallel.sharding_strategy", {"FULL_SHARD", "ZERO1"}},
+                {"recompute.policy", {"full", "none"}}};
+  deck.fixed = {"parallel.sharding_strategy", "recompute.policy"};
+  const SearchSpace space(deck);
+  std::set<std::pair<std::string, std::string>> tried;
+  for (const Candidate& c : space.candidates()) {
+    const auto config = deck.make(space.overrides(c));
+    if (!config) continue;
+    const std::string_view policy = space.recomputes()[c.recompute].policy;
+    EXPECT_EQ(config->parallel.sharding, c.sharding);
+    EXPECT_EQ(config->recompute.what.full, policy == "full");
+    tried.emplace(c.strategy, policy);
+  }
+  EXPECT_EQ(tried.size(), 4u);
+}
+
 // What is left out by the bytes that are known first would not fit when planned in full.
 void expect_bounds(const SearchDeck& deck, const PlannedDevice& on) {
   const SearchSpace space(deck);
