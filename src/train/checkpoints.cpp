@@ -121,12 +121,14 @@ void Checkpoints::keep_files(const io::CheckpointReader* from) {
   const std::string& start = config_.start_from;
   world_.agree([&] {
     if (world_.rank() != 0 || (from == nullptr && start.empty())) return;
-    if (from != nullptr)
+    if (from != nullptr) {
       kept_ = convert::kept_files(*from);
-    else
-      kept_ = convert::is_model_folder(start)
-                  ? convert::kept_files(start)
-                  : convert::kept_files(io::CheckpointReader(start, 0, 0));
+    } else if (convert::is_model_folder(start)) {
+      kept_ = convert::kept_files(start);
+      convert::leave_out_odd_names(start, kept_);
+    } else {
+      kept_ = convert::kept_files(io::CheckpointReader(start, 0, 0));
+    }
   });
 }
 

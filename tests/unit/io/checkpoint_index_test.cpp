@@ -8,6 +8,7 @@
 
 #include "io/digest.hpp"
 #include "io/index_merge.hpp"
+#include "support/checkpoint_tensors.hpp"
 #include "support/sharded_index.hpp"
 
 namespace trireme::io {
@@ -132,6 +133,22 @@ TEST(CheckpointIndex, ManyShardsLieInFolders) {
                            "shards-00001/../shard-00001.h5", "shards-/../shard-1.h5",
                            "manifest.json", "index.bin"})
     EXPECT_FALSE(is_member_name(name)) << name;
+}
+
+// It would be refused on reading, when the numbers are lost.
+TEST(CheckpointIndex, ANameWithASpaceIsNotWritten) {
+  const test::SharedFolder folder;
+  std::uint8_t byte = 0;
+  const TensorBox box{
+      "folder/my notes.json", {1}, {0}, TensorView(&byte, DType::u8, {1})};
+  try {
+    write_shard(Directory(folder.path()), "shard-00000.h5", {box});
+    ADD_FAILURE() << "a name with a space was written";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("'folder/my notes.json'"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_FALSE(Directory(folder.path()).has("shard-00000.h5"));
 }
 
 }  // namespace
