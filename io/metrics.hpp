@@ -47,13 +47,14 @@ Record metrics_line(const std::string& kind, const Record& record);
 // Of one training step, as a metrics file has it.
 struct StepLine {
   std::int64_t step = 0;
-  double loss = 0, grad_norm = 0;  // NaN where the file has null
+  double loss = 0, grad_norm = 0, step_seconds = 0;  // NaN where the file has null
   bool skipped = false;
 };
 
 // The last `most` training steps up to step `last`, in order. A file that does not exist
-// has none; lines that are no steps are passed over. Throws Error(io), and
-// Error(cannot_create) when the file is a link or no regular file.
+// has none; lines that are no steps are passed over. Only the end of the file that holds
+// them is read. Throws as PlainFile does, and Error(cannot_create) when the file is a
+// link or no regular file.
 std::vector<StepLine> read_steps(const std::string& path, std::int64_t last,
                                  std::int64_t most);
 
