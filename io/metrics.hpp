@@ -58,9 +58,9 @@ struct StepLine {
 std::vector<StepLine> read_steps(const std::string& path, std::int64_t last,
                                  std::int64_t most);
 
-// The file of rank 0. Opened at step `resumed`: lines of later steps are dropped (they
-// will be written again), a torn last line too; with resumed = 0 an existing file is kept
-// under the name metrics-N.jsonl. Each line is flushed.
+// The file of rank 0. Opened at step `resumed` of the run that wrote it: lines of later
+// steps are dropped (they will be written again), a torn last line too; with resumed = 0
+// an existing file is kept under the name metrics-N.jsonl. Each line is flushed.
 class MetricsFile {
  public:
   // Throws Error(cannot_create), also when the file is a link or no regular file, or

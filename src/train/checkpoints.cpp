@@ -172,6 +172,7 @@ void Checkpoints::load(const ChosenCheckpoint& chosen) {
   engine_.refresh_scales();
   progress_.step = info.step;
   progress_.tokens = info.tokens;
+  progress_.own_steps = chosen.of_other ? 0 : info.step;
   started_ = true;
   if (!chosen.of_copies) {
     saved_step_ = info.step;
