@@ -69,6 +69,7 @@ void ReferenceFile::write(const std::vector<ReferencePart>& parts) const {
   const Directory folder(parent_of(path_));
   const std::string name = last_name_of(path_), draft = name + ".tmp";
   folder.require_file(name);
+  folder.require_file(draft);
   TemporaryFile unfinished(folder.path_of(draft));
   io::Hdf5File file(folder, draft);
   for (const ReferencePart& part : parts) {

@@ -90,7 +90,7 @@ run 1 train "$work/deck.toml" run.steps=1 --check model.from=llama data.paths='[
 check "a deck that disagrees" expect 64 'model.layers = 3: differs from 2'
 # A file whose name no checkpoint can hold is left out, with a warning before the first step.
 cp -r llama "$work/spaces" && echo '{}' >"$work/spaces/my notes.json"
-for check in "" --check; do
+for check in --check ""; do
   run 2 train "$work/deck.toml" run.steps=1 run.directory="$work/spaces.run" parallel.tensor=2 \
     model.from="$work/spaces" data.paths='["tokens.h5"]' optimizer.learning_rate=1e-3 $check
   check "a name with a space $check" test "$status" = 0

@@ -107,10 +107,10 @@ rm -rf "$work/run"
 run 2 train $deck run.directory="$work/run" $base run.steps=6
 run 2 train $deck run.directory="$work/run" $base $spike debug.fault=spike@7@0
 check "a spike after a restart" expect 80 "step 7: loss .* standard deviations"
+check "no steps are missing" test "$(grep -c 'warning: .*metrics.jsonl' "$work/out")" = 0
 # ... and with a word where they are gone, or lack steps
 rm -rf "$work/run"
 run 2 train $deck run.directory="$work/run" $base run.steps=6
-check "nothing is missing" test "$(grep -c 'warning: .*metrics.jsonl' "$work/out")" = 0
 sed -i '/"step": [56],/d' "$work/run/metrics.jsonl"
 run 2 train $deck run.directory="$work/run" $base $spike run.steps=7
 check "missing steps" \

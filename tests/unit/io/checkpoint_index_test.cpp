@@ -5,10 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 
 #include "io/digest.hpp"
 #include "io/index_merge.hpp"
-#include "support/checkpoint_tensors.hpp"
 #include "support/sharded_index.hpp"
 
 namespace trireme::io {
@@ -137,18 +138,21 @@ TEST(CheckpointIndex, ManyShardsLieInFolders) {
 
 // It would be refused on reading, when the numbers are lost.
 TEST(CheckpointIndex, ANameWithASpaceIsNotWritten) {
-  const test::SharedFolder folder;
+  std::string path = std::filesystem::temp_directory_path() / "trireme-index-XXXXXX";
+  ASSERT_NE(::mkdtemp(path.data()), nullptr);
+  const Directory folder(path);
   std::uint8_t byte = 0;
   const TensorBox box{
       "folder/my notes.json", {1}, {0}, TensorView(&byte, DType::u8, {1})};
   try {
-    write_shard(Directory(folder.path()), "shard-00000.h5", {box});
+    write_shard(folder, "shard-00000.h5", {box});
     ADD_FAILURE() << "a name with a space was written";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("'folder/my notes.json'"), std::string::npos)
         << error.what();
   }
-  EXPECT_FALSE(Directory(folder.path()).has("shard-00000.h5"));
+  EXPECT_FALSE(folder.has("shard-00000.h5"));
+  std::filesystem::remove_all(path);
 }
 
 }  // namespace
