@@ -69,8 +69,12 @@ bool follows(const TensorBox& before, const TensorBox& box) {
          place == other + before.data.elements();
 }
 
-void check_shape(const TensorBox& box) {
+void check_box(const TensorBox& box) {
   const Shape& extent = box.data.shape();
+  require(is_word(box.path), Status::bad_content,
+          "checkpoint: the name '{}' of a tensor has spaces or control characters, which "
+          "no checkpoint can hold: give it another name",
+          box.path);
   require(box.whole.rank() > 0 && box.whole.rank() == extent.rank() &&
               box.begin.rank() == extent.rank(),
           "checkpoint: '{}' of {} has a box of {} at {}", box.path, box.whole, extent,
@@ -85,7 +89,7 @@ std::vector<Written> boxes_to_write(const std::vector<TensorBox>& boxes,
   std::vector<Written> all;
   std::size_t first = 0;  // of the run
   for (const TensorBox& box : boxes) {
-    check_shape(box);
+    check_box(box);
     if (!box.write || box.data.elements() == 0) continue;
     Written next;
     next.source = &box;

@@ -1,4 +1,4 @@
-// LineReader: the lines of a text file, none longer than a limit.
+// LineReader, LinesFromEnd: the lines of a text file, none longer than a limit.
 // SPDX-License-Identifier: Apache-2.0
 #include "io/lines.hpp"
 
@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 
 #include "base/error.hpp"
 #include "base/system_reason.hpp"
@@ -68,6 +69,48 @@ std::optional<std::string> LineReader::next() {
     return line;
   }
   if (line.empty()) return {};
+  return line;
+}
+
+LinesFromEnd::LinesFromEnd(const Directory& folder, const std::string& name)
+    : file_((folder.require_file(name), folder), name), left_(file_.size()) {}
+
+std::string LinesFromEnd::read(std::int64_t begin, std::int64_t end) const {
+  std::string text(static_cast<std::size_t>(end - begin), '\0');
+  file_.read(begin, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+std::int64_t LinesFromEnd::start_of(std::int64_t end) {
+  for (std::int64_t at = end; at > 0; at = block_begin_) {
+    if (at <= block_begin_ || at > block_begin_ + std::ssize(block_)) {
+      block_begin_ = std::max<std::int64_t>(0, at - std::int64_t{block_bytes});
+      block_ = read(block_begin_, at);
+    }
+    const auto found =
+        block_.rfind('\n', static_cast<std::size_t>(at - block_begin_ - 1));
+    if (found != std::string::npos)
+      return block_begin_ + static_cast<std::int64_t>(found) + 1;
+  }
+  return 0;
+}
+
+std::optional<LinesFromEnd::Line> LinesFromEnd::next() {
+  if (left_ == 0) return {};
+  Line line;
+  line.end = left_;
+  line.whole = start_of(left_) == left_;  // the byte before is an end of line
+  const std::int64_t end = line.whole ? left_ - 1 : left_;
+  line.begin = left_ = start_of(end);
+  const std::int64_t bytes = end - line.begin;
+  if (bytes > static_cast<std::int64_t>(LineReader::most_line_bytes)) {
+    line.whole = false;
+  } else if (line.begin >= block_begin_ && end <= block_begin_ + std::ssize(block_)) {
+    line.text = block_.substr(static_cast<std::size_t>(line.begin - block_begin_),
+                              static_cast<std::size_t>(bytes));
+  } else {
+    line.text = read(line.begin, end);
+  }
   return line;
 }
 

@@ -1,4 +1,4 @@
-// LineReader: the lines of a file, whatever it holds, in bounded memory.
+// LineReader, LinesFromEnd: the lines of a file, whatever it holds, in bounded memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/directory.hpp"
+#include "io/plain_file.hpp"
 
 namespace trireme::io {
 
@@ -36,6 +37,35 @@ class LineReader {
   std::string block_;
   std::size_t at_ = 0;
   bool whole_ = false;
+};
+
+// The lines of a file in a run's folder from the last to the first, however long it is.
+class LinesFromEnd {
+ public:
+  struct Line {
+    std::string text;        // without its end; empty above most_line_bytes
+    std::int64_t begin = 0;  // its place in the file
+    std::int64_t end = 0;    // that of the next line
+    bool whole = false;      // all of it is in `text`, and its end stands in the file
+  };
+
+  // A regular file. Throws Error(cannot_create) when it is a link or none, and as
+  // PlainFile does.
+  LinesFromEnd(const Directory& folder, const std::string& name);
+
+  // The line before those that were given; nothing before the first. Throws Error(io).
+  std::optional<Line> next();
+  std::int64_t bytes() const { return file_.size(); }
+
+ private:
+  // The byte at which the line begins that ends before `end`.
+  std::int64_t start_of(std::int64_t end);
+  std::string read(std::int64_t begin, std::int64_t end) const;
+
+  PlainFile file_;
+  std::int64_t left_;             // bytes that were not given yet
+  std::string block_;             // some of them
+  std::int64_t block_begin_ = 0;  // its place in the file
 };
 
 }  // namespace trireme::io

@@ -10,9 +10,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "base/error.hpp"
 #include "base/system_reason.hpp"
+#include "base/temporary_files.hpp"
 #include "io/files.hpp"
 #include "io/json.hpp"
 #include "io/lines.hpp"
@@ -39,28 +41,95 @@ void set_aside(const Directory& folder, const std::string& name) {
   }
 }
 
-// Is `line` an object whose step, if it has one, is at most `last`?
-bool is_kept(const std::string& line, std::int64_t last) {
-  const auto record = nlohmann::json::parse(line, nullptr, false);
+// Is a record of a step up to `last`, or of none?
+bool is_kept(const nlohmann::json& record, std::int64_t last) {
   if (!record.is_object()) return false;
   const auto step = record.find("step");
   return step == record.end() || !step->is_number() ||
          step->get<double>() <= static_cast<double>(last);
 }
 
-// Drops the lines that will be written again. A file with other names too, as a copy of
-// hard links has, is written anew, so that the copy stays as it is.
-void drop_after(const Directory& folder, const std::string& name, std::int64_t last) {
-  LineReader lines(folder, name);
-  std::string kept;
-  bool changed = folder.is_shared(name);
+// Of a training step: these stand in the file in their order, where a line that tells of
+// a checkpoint may stand behind later steps.
+bool is_step(const nlohmann::json& record) {
+  const auto step = record.find("step");
+  return record.contains("loss") && step != record.end() && step->is_number();
+}
+
+// The lines behind the last training step up to some step.
+struct Tail {
+  std::int64_t begin = 0;  // byte of the file, which has `bytes`
+  std::int64_t bytes = 0;
+  std::string kept;    // those that stay
+  bool moves = false;  // something before them goes
+};
+
+Tail tail_after(const Directory& folder, const std::string& name, std::int64_t last) {
+  LinesFromEnd lines(folder, name);
+  Tail tail;
+  tail.begin = tail.bytes = lines.bytes();
+  std::vector<std::string> kept;  // from the last to the first
   while (const auto line = lines.next()) {
-    if (lines.whole() && is_kept(*line, last))
-      kept += *line + "\n";
+    nlohmann::json record;
+    if (line->whole) record = nlohmann::json::parse(line->text, nullptr, false);
+    const bool stays = is_kept(record, last);
+    if (stays && is_step(record)) break;
+    tail.begin = line->begin;
+    if (stays)
+      kept.push_back(line->text + "\n");
     else
-      changed = true;
+      tail.moves = tail.moves || !kept.empty();
   }
-  if (changed) write_text_atomically(folder, name, kept);
+  for (auto line = kept.rbegin(); line != kept.rend(); ++line) tail.kept += *line;
+  return tail;
+}
+
+// Copies the first bytes of a file into another.
+void copy_head(const PlainFile& from, std::int64_t bytes, const Descriptor& to) {
+  std::string block(std::size_t{1} << 20, '\0');
+  for (std::int64_t done = 0; done < bytes;) {
+    block.resize(static_cast<std::size_t>(
+        std::min(bytes - done, static_cast<std::int64_t>(block.size()))));
+    from.read(done, std::as_writable_bytes(std::span(block)));
+    if (!write_all(to.get(), block))
+      fail(Status::io, "{}: the copy of it cannot be written: {}", from.path(),
+           system_reason(errno));
+    done += std::ssize(block);
+  }
+}
+
+// A file with other names too, as a copy of hard links has, is written anew, so that the
+// copy stays as it is.
+void write_anew(const Directory& folder, const std::string& name, const Tail& tail) {
+  const std::string draft = format("{}.tmp-{}", name, ::getpid());
+  TemporaryFile unfinished(folder.path_of(draft));
+  Descriptor file = folder.create(draft);
+  copy_head(PlainFile(folder, name), tail.begin, file);
+  const bool written = write_all(file.get(), tail.kept) &&
+                       uninterrupted([&] { return ::fsync(file.get()); }) == 0 &&
+                       file.close();
+  if (!written)
+    fail(Status::io, "{}: write failed: {}", unfinished.path(), system_reason(errno));
+  unfinished.place([&] { folder.rename(draft, name); });
+  folder.sync();
+}
+
+// Drops the lines that will be written again. What lies before the last step that stays
+// is neither read nor written: the file of a long run has gigabytes.
+void drop_after(const Directory& folder, const std::string& name, std::int64_t last) {
+  const Tail tail = tail_after(folder, name, last);
+  if (folder.is_shared(name)) return write_anew(folder, name, tail);
+  const std::int64_t end = tail.begin + std::ssize(tail.kept);
+  if (end == tail.bytes) return;
+  const Descriptor file = folder.open_file(name, false);
+  const bool changed =
+      (!tail.moves || (::lseek(file.get(), tail.begin, SEEK_SET) == tail.begin &&
+                       write_all(file.get(), tail.kept))) &&
+      uninterrupted([&] { return ::ftruncate(file.get(), end); }) == 0 &&
+      uninterrupted([&] { return ::fsync(file.get()); }) == 0;
+  if (!changed)
+    fail(Status::io, "{}: lines of later steps cannot be dropped: {}",
+         folder.path_of(name), system_reason(errno));
 }
 
 }  // namespace
@@ -150,22 +219,24 @@ std::vector<StepLine> read_steps(const std::string& path, std::int64_t last,
   std::vector<StepLine> steps;
   const Directory folder(parent_of(path));
   if (!folder.has(last_name_of(path))) return steps;
-  LineReader lines(folder, last_name_of(path));
+  LinesFromEnd lines(folder, last_name_of(path));
   const auto number_in = [](const nlohmann::json& record, const char* key) {
     const auto found = record.find(key);
     return found != record.end() && found->is_number() ? found->get<double>()
                                                        : std::nan("");
   };
-  while (const auto line = lines.next()) {
-    const auto record = nlohmann::json::parse(*line, nullptr, false);
-    if (!record.is_object() || !record.contains("loss") || !record.contains("step"))
-      continue;
+  while (std::ssize(steps) < most) {
+    const auto line = lines.next();
+    if (!line) break;
+    const auto record = nlohmann::json::parse(line->text, nullptr, false);
+    if (!record.is_object() || !is_step(record)) continue;
     const double step = number_in(record, "step");
     if (!(step >= 0 && step <= static_cast<double>(last))) continue;
     steps.push_back({static_cast<std::int64_t>(step), number_in(record, "loss"),
-                     number_in(record, "grad_norm"), record.contains("skipped")});
+                     number_in(record, "grad_norm"), number_in(record, "step_seconds"),
+                     record.contains("skipped")});
   }
-  if (std::ssize(steps) > most) steps.erase(steps.begin(), steps.end() - most);
+  std::reverse(steps.begin(), steps.end());
   return steps;
 }
 

@@ -47,19 +47,20 @@ Record metrics_line(const std::string& kind, const Record& record);
 // Of one training step, as a metrics file has it.
 struct StepLine {
   std::int64_t step = 0;
-  double loss = 0, grad_norm = 0;  // NaN where the file has null
+  double loss = 0, grad_norm = 0, step_seconds = 0;  // NaN where the file has null
   bool skipped = false;
 };
 
 // The last `most` training steps up to step `last`, in order. A file that does not exist
-// has none; lines that are no steps are passed over. Throws Error(io), and
-// Error(cannot_create) when the file is a link or no regular file.
+// has none; lines that are no steps are passed over. Only the end of the file that holds
+// them is read. Throws as PlainFile does, and Error(cannot_create) when the file is a
+// link or no regular file.
 std::vector<StepLine> read_steps(const std::string& path, std::int64_t last,
                                  std::int64_t most);
 
-// The file of rank 0. Opened at step `resumed`: lines of later steps are dropped (they
-// will be written again), a torn last line too; with resumed = 0 an existing file is kept
-// under the name metrics-N.jsonl. Each line is flushed.
+// The file of rank 0. Opened at step `resumed` of the run that wrote it: lines of later
+// steps are dropped (they will be written again), a torn last line too; with resumed = 0
+// an existing file is kept under the name metrics-N.jsonl. Each line is flushed.
 class MetricsFile {
  public:
   // Throws Error(cannot_create), also when the file is a link or no regular file, or

@@ -17,8 +17,9 @@
 namespace trireme::io {
 namespace {
 
-constexpr const char* files[] = {"lock", "status.toml", "deck.toml",  "metrics.jsonl",
-                                 "stop", "save",        "data-index", "validation-index"};
+constexpr const char* files[] = {
+    "lock", "status.toml", "deck.toml",        "metrics.jsonl", "stop",
+    "save", "data-index",  "validation-index", "reference.h5",  "reference.h5.tmp"};
 
 // A folder and what is in it, read once.
 struct Listed {

@@ -23,7 +23,7 @@ struct TrackedRun {
   std::string store;                  // the folder that trackers' own folders lie in
   std::string deck;                   // the effective deck
   std::vector<DeckSetting> settings;  // its keys and values
-  std::int64_t resumed = 0;           // steps done before this start
+  std::int64_t resumed = 0;  // steps of this directory that were done before this start
 };
 
 // On rank 0 alone. Functions throw Error(io) or Error(cannot_create).

@@ -204,6 +204,7 @@ void to_checkpoint(comm::World& world, const std::string& from, const std::strin
     source = with_adapters(std::make_unique<Borrowed>(*folder), model, merging.adapters);
     shards = cut(*folder, *source, dtype, options.shard_bytes);
     kept = convert::kept_files(from);
+    convert::leave_out_odd_names(from, kept);
     for (auto& box : convert::kept_boxes(kept)) shards[0].push_back(std::move(box));
     if (world.rank() != 0) return;
     std::error_code ignored;

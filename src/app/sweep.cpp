@@ -67,15 +67,28 @@ std::string absolute(const std::string& path) {
   return real.data();
 }
 
+// What `trireme train` will be given for a point whose run lies in `directory`.
+std::vector<std::string> words_of(const SweepManifest& manifest, const std::string& deck,
+                                  const SweepPoint& point, const std::string& directory) {
+  std::vector<std::string> words = {deck};
+  words.insert(words.end(), manifest.base.begin(), manifest.base.end());
+  words.insert(words.end(), point.overrides.begin(), point.overrides.end());
+  words.push_back(directory_override(directory));
+  return words;
+}
+
 // Where the points' runs will lie, of a directory that need not be there yet: tasks name
-// it in run.directory, so it has to be a text that a deck may hold.
-void check_directory(const std::string& directory, const std::string& deck) {
+// it in run.directory, so it has to be a text that a deck may hold. The points' decks are
+// good already.
+void check_directory(const SweepManifest& manifest, const std::string& deck) {
+  const std::string& directory = manifest.directory;
   std::error_code error;
   const auto whole = std::filesystem::weakly_canonical(directory, error);
   require(!error, Status::command_line, "--directory {}: {}", io::shorten(directory, 80),
           error.message());
   try {
-    point_digest(deck, {}, whole.string());
+    load_deck(words_of(manifest, deck, manifest.points.front(), whole.string()),
+              static_cast<int>(manifest.ranks));
   } catch (const Error& problem) {
     fail(Status::command_line, "--directory cannot be used for runs: {}", problem.what());
   }
@@ -94,13 +107,12 @@ void check_points(SweepManifest& manifest, const std::string& deck) {
   std::map<std::string, std::size_t> first_with;
   for (std::size_t i = 0; i < manifest.points.size(); ++i) {
     auto& point = manifest.points[i];
-    std::vector<std::string> words = {deck};
-    words.insert(words.end(), manifest.base.begin(), manifest.base.end());
-    words.insert(words.end(), point.overrides.begin(), point.overrides.end());
     try {
-      load_deck(words, static_cast<int>(manifest.ranks));
-      words.erase(words.begin());
-      point.digest = point_digest(deck, words, "point");
+      // The digest leaves out where the run lies: every point has the same directory
+      // here.
+      const auto words = words_of(manifest, deck, point, "point");
+      point.digest =
+          io::digest_of(load_deck(words, static_cast<int>(manifest.ranks)).effective);
       const auto [same, is_new] = first_with.emplace(point.digest, i);
       require(is_new, Status::command_line, "is the same run as point {}", same->second);
     } catch (const Error& error) {
@@ -147,7 +159,7 @@ void make(const Arguments& arguments, int ranks) {
   // 2. Whether they can run
   check_base(manifest);
   check_points(manifest, deck);
-  check_directory(manifest.directory, deck);
+  check_directory(manifest, deck);
   // 3. The files
   const std::string text = io::read_text(deck, most_bytes);
   manifest.deck_digest = io::digest_of(text);

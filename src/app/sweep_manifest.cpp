@@ -5,8 +5,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "config/deck_table.hpp"
-#include "io/deck.hpp"
 #include "io/deck_toml.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
@@ -43,10 +41,6 @@ std::string parent_of(const std::string& path) {
   const auto slash = path.find_last_of('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-std::string directory_override(const std::string& directory) {
-  return "run.directory=" + io::quote_toml(directory);
 }
 
 // Names lie in the manifest's directory and nowhere else.
@@ -136,12 +130,8 @@ std::string point_name(std::int64_t index) {
   return "point-" + number;
 }
 
-std::string point_digest(const std::string& deck,
-                         const std::vector<std::string>& overrides,
-                         const std::string& name) {
-  std::vector<std::string> all = overrides;
-  all.push_back(directory_override(name));
-  return io::digest_of(io::Deck::load(deck, all, config::deck_table()).effective());
+std::string directory_override(const std::string& directory) {
+  return "run.directory=" + io::quote_toml(directory);
 }
 
 }  // namespace trireme::app

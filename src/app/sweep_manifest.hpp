@@ -11,7 +11,7 @@ namespace trireme::app {
 struct SweepPoint {
   std::string name;                    // of its run directory, beside the manifest
   std::vector<std::string> overrides;  // "section.key=value", of this point alone
-  std::string digest;                  // of the deck in force
+  std::string digest;  // of the deck in force, with the directory left out
 };
 
 struct SweepManifest {
@@ -35,9 +35,7 @@ struct SweepManifest {
 // "point-0007"
 std::string point_name(std::int64_t index);
 
-// Overrides of a deck that give its point's digest: where the run lies is left out.
-std::string point_digest(const std::string& deck,
-                         const std::vector<std::string>& overrides,
-                         const std::string& name);
+// The override that says where a run lies.
+std::string directory_override(const std::string& directory);
 
 }  // namespace trireme::app

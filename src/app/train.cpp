@@ -1,6 +1,7 @@
 // `trireme train DECK [section.key=value ...] [--check [--ranks N]] [--machine FILE]`.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 #include <utility>
@@ -26,7 +27,7 @@
 #include "data/text_source.hpp"
 #include "engine/group_use.hpp"
 #include "io/files.hpp"
-#include "io/metrics_history.hpp"
+#include "io/metrics.hpp"
 #include "io/token_table.hpp"
 #include "kernels/runtime/cuda_version.hpp"
 #include "kernels/runtime/runtime.hpp"
@@ -118,14 +119,15 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
   return 0;
 }
 
-// How far the predicted step was from the median of those after `before`, but for the
-// first two, in which kernels and libraries set up. On rank 0.
+// How far the predicted step was from the median of those from `before` to `last`, but
+// for the first two, in which kernels and libraries set up. On rank 0.
 void report_prediction(double predicted, const std::string& directory,
-                       std::int64_t before) {
+                       std::int64_t before, std::int64_t last) {
   std::vector<double> seconds;
-  for (const auto& [step, value] :
-       io::read_metrics(directory + "/metrics.jsonl").of("step_seconds"))
-    if (step > before + 2) seconds.push_back(value);
+  for (const io::StepLine& line :
+       io::read_steps(directory + "/metrics.jsonl", last, last - before))
+    if (line.step > before + 2 && std::isfinite(line.step_seconds))
+      seconds.push_back(line.step_seconds);
   if (seconds.empty()) return;
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), middle, seconds.end());
@@ -353,7 +355,7 @@ int train(comm::World& world, const Arguments& given) {
   if (machine && status == static_cast<int>(Status::done)) {
     world.agree([&] {
       if (world.rank() == 0)
-        report_prediction(planned.step_seconds, run.directory, before);
+        report_prediction(planned.step_seconds, run.directory, before, run.steps);
     });
   }
   return status;

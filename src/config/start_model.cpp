@@ -142,6 +142,23 @@ bool is_of_model(const io::DeckKey& key) {
          full_name(key) != "model.z_loss";
 }
 
+// A run that resumes reads its deck as at its start, and the deck needs the model.
+model::ModelConfig model_of(const std::string& from, std::int64_t sequence,
+                            const ReadModel& read_model) {
+  try {
+    return read_model(from, sequence);
+  } catch (const Error& error) {
+    if (error.status() != Status::missing_input) throw;
+    fail(
+        error.status(),
+        "{} (model.from = \"{}\"): write where the model lies. A run that resumes needs "
+        "it for the keys that its deck leaves out: put it back, or give the deck.toml of "
+        "run.directory, which has them all, with model.from=\"\" (keys of [adapter] may "
+        "need the model itself)",
+        error.what(), from);
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> model_lines(const model::ModelConfig& m) {
@@ -194,7 +211,7 @@ io::Deck load_with_model(const std::string& path, std::span<const std::string> o
   require(static_cast<bool>(read_model), "this command does not read models");
   const bool own = deck.given(key::model.sequence) && deck.sound(key::model.sequence);
   const model::ModelConfig m =
-      read_model(from, own ? deck[key::model.sequence] : std::int64_t{0});
+      model_of(from, own ? deck[key::model.sequence] : std::int64_t{0}, read_model);
   const io::Deck model = io::Deck::parse_leniently("", from, model_lines(m), table);
   std::vector<std::string> open;
   std::vector<io::DeckProblem> problems;

@@ -2,13 +2,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convert/kept_files.hpp"
 
+#include "base/log.hpp"
 #include "convert/model_folder.hpp"
+#include "io/checkpoint_manifest.hpp"
 
 namespace trireme::convert {
 namespace {
 
 constexpr std::string_view prefix = "folder/";
 constexpr std::int64_t most_bytes = std::int64_t{1} << 28;
+
+// Whether a tensor of a checkpoint can bear the name; warns where it cannot.
+bool can_keep(const std::string& folder, const std::string& name) {
+  const bool can = io::is_word(name);
+  if (!can)
+    log::warn(
+        "{}: the file '{}' is not kept in checkpoints, whose names have no spaces and no "
+        "control characters: rename it if the model needs it",
+        folder, name);
+  return can;
+}
 
 }  // namespace
 
@@ -22,6 +35,15 @@ std::vector<KeptFile> kept_files(const std::string& path) {
     if (!bytes.empty()) files.push_back({name, std::move(bytes)});
   }
   return files;
+}
+
+void leave_out_odd_names(const std::string& folder, std::vector<KeptFile>& files) {
+  std::erase_if(files,
+                [&](const KeptFile& file) { return !can_keep(folder, file.name); });
+}
+
+void warn_of_odd_names(const std::string& folder) {
+  for (const auto& name : other_files(Directory::to_read(folder))) can_keep(folder, name);
 }
 
 std::vector<KeptFile> kept_files(const io::CheckpointReader& checkpoint) {

@@ -22,6 +22,12 @@ struct KeptFile {
 std::vector<KeptFile> kept_files(const std::string& folder);
 std::vector<KeptFile> kept_files(const io::CheckpointReader& checkpoint);
 
+// Leaves out the files of a folder whose names have spaces or control characters, which
+// no checkpoint can hold, with a warning that names each.
+void leave_out_odd_names(const std::string& folder, std::vector<KeptFile>& files);
+// The same warnings, of a folder whose files are not read.
+void warn_of_odd_names(const std::string& folder);
+
 // As boxes of a checkpoint, which one rank writes. `files` outlive them.
 std::vector<io::TensorBox> kept_boxes(std::vector<KeptFile>& files);
 

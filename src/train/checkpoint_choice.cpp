@@ -11,6 +11,7 @@
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/checkpoint_removal.hpp"
+#include "io/run_directory.hpp"
 
 namespace trireme::train {
 namespace {
@@ -50,6 +51,11 @@ ChosenCheckpoint look_elsewhere(const FindElsewhere& find, std::int64_t after,
   for (const auto& wrong : passed_over)
     log::warn("{}; {} will be taken", wrong, chosen.path);
   return chosen;
+}
+
+// Whether a checkpoint's directory lies in the folder, however its path is written.
+bool lies_in(const std::string& folder, const std::string& checkpoint) {
+  return io::absolute_path(parent_of(checkpoint)) == io::absolute_path(folder);
 }
 
 // The newest whole checkpoint; none: no reader.
@@ -107,6 +113,7 @@ ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& 
     from.reader = std::make_shared<io::CheckpointReader>(world, resume);
     const std::string wrong = first_damage(world, *from.reader);
     if (!wrong.empty()) throw comm::Agreed(Status::bad_content, wrong);
+    from.of_other = world.rank() == 0 && !lies_in(folder, from.reader->directory());
   }
   if (!from.reader) return from;
   const io::CheckpointInfo& info = from.reader->info();

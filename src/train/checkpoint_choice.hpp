@@ -20,6 +20,7 @@ struct ChosenCheckpoint {
   // Open, with all digests compared.
   std::shared_ptr<io::CheckpointReader> reader{};
   bool of_copies = false;  // in the memory of nodes (PartnerCopies)
+  bool of_other = false;   // of another run.directory, as rank 0 knows
 };
 
 // Looks for a checkpoint elsewhere: the newest whole one of a step after `after`, but not

@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "comm/one_time.hpp"
 #include "config/deck_table.hpp"
+#include "config/keys.hpp"
 #include "convert/folder_config.hpp"
 #include "convert/model_folder.hpp"
 #include "engine/checkpoint_boxes.hpp"
@@ -29,7 +30,19 @@ bool changes_training(std::string_view section) {
          section.starts_with("optimizer") || section.starts_with("train");
 }
 
-void warn_of_changes(const std::string& before, const std::string& now) {
+// What becomes of the learning rate where run.steps is another; "": nothing.
+std::string effect_on_rate(const optim::ScheduleConfig& schedule) {
+  using optim::DecayStyle;
+  if (schedule.kind == DecayStyle::wsd)
+    return "the final decay of optimizer.schedule moves with it";
+  if (schedule.kind == DecayStyle::constant || schedule.decay > 0) return "";
+  return "optimizer.schedule decays to the last step, so that the learning rate is "
+         "another from here on; an optimizer.schedule.decay of the length that it had "
+         "keeps it";
+}
+
+void warn_of_changes(const std::string& before, const std::string& now,
+                     const optim::ScheduleConfig& schedule) {
   const auto table = config::deck_table();
   std::optional<io::Deck> old_deck;
   try {
@@ -45,6 +58,11 @@ void warn_of_changes(const std::string& before, const std::string& now) {
     if (was != is)
       log::warn("resumed with {} = {}; the checkpoint had {}", name, is, was);
   }
+  const auto was = old_deck->value_text(config::key::run.steps);
+  const auto is = new_deck.value_text(config::key::run.steps);
+  const std::string effect = effect_on_rate(schedule);
+  if (was != is && !effect.empty())
+    log::warn("resumed with run.steps = {}; the checkpoint had {}: {}", is, was, effect);
 }
 
 }  // namespace
@@ -121,12 +139,14 @@ void Checkpoints::keep_files(const io::CheckpointReader* from) {
   const std::string& start = config_.start_from;
   world_.agree([&] {
     if (world_.rank() != 0 || (from == nullptr && start.empty())) return;
-    if (from != nullptr)
+    if (from != nullptr) {
       kept_ = convert::kept_files(*from);
-    else
-      kept_ = convert::is_model_folder(start)
-                  ? convert::kept_files(start)
-                  : convert::kept_files(io::CheckpointReader(start, 0, 0));
+    } else if (convert::is_model_folder(start)) {
+      kept_ = convert::kept_files(start);
+      convert::leave_out_odd_names(start, kept_);
+    } else {
+      kept_ = convert::kept_files(io::CheckpointReader(start, 0, 0));
+    }
   });
 }
 
@@ -170,13 +190,14 @@ void Checkpoints::load(const ChosenCheckpoint& chosen) {
   engine_.refresh_scales();
   progress_.step = info.step;
   progress_.tokens = info.tokens;
+  progress_.own_steps = chosen.of_other ? 0 : info.step;
   started_ = true;
   if (!chosen.of_copies) {
     saved_step_ = info.step;
     saver_->started_from(info.step);
   }
   log::info("resume    from {} (step {}, {} tokens)", from, info.step, info.tokens);
-  warn_of_changes(info.deck, deck_);
+  warn_of_changes(info.deck, deck_, config_.optimizer.schedule);
 }
 
 void Checkpoints::predict_save() {
@@ -281,6 +302,9 @@ std::int64_t Checkpoints::next_after(std::int64_t step) const {
 
 std::string Checkpoints::describe_next() const {
   const std::int64_t next = next_after(progress_.step);
+  if (progress_.step >= config_.run.steps)
+    return format("no checkpoint: {} of {} steps (run.steps) are done", progress_.step,
+                  config_.run.steps);
   if (next < 0)
     return "no checkpoint (checkpoint.at_end = false) unless one is asked for";
   if (next < config_.run.steps || config_.checkpoint.every > 0)

@@ -47,12 +47,33 @@ Health::Health(comm::World& world, comm::Mesh& mesh, const config::RunConfig& co
       progress_(progress),
       guard_(config.health.steps) {}
 
+// Judgements of a resumed run are those of an unbroken one only if the file has its
+// steps.
+void Health::warn_of_missing_steps(const std::string& path,
+                                   const std::vector<io::StepLine>& steps) const {
+  using Reaction = config::StepRules::Reaction;
+  const config::StepRules& rules = config_.health.steps;
+  const std::int64_t last = steps.empty() ? 0 : steps.back().step;
+  const bool remembers = rules.spike != Reaction::off || rules.nan == Reaction::skip;
+  if (!remembers || last == progress_.own_steps) return;
+  log::warn(
+      "{}: has {}, but the run resumes at step {}: {} without the steps that are "
+      "missing, "
+      "so that it may judge otherwise than an unbroken run; put the file back if there "
+      "is a copy",
+      path, last == 0 ? std::string("no steps") : format("steps up to {}", last),
+      progress_.own_steps,
+      rules.spike != Reaction::off ? "health.spike begins" : "health.skip_limit counts");
+}
+
 void Health::remember_steps() {
   std::string text;
   world_.agree([&] {
-    if (world_.rank() != 0 || progress_.step == 0) return;
-    for (const auto& s : io::read_steps(config_.run.directory + "/metrics.jsonl",
-                                        progress_.step, guard_.memory()))
+    if (world_.rank() != 0 || progress_.own_steps == 0) return;
+    const std::string path = config_.run.directory + "/metrics.jsonl";
+    const auto steps = io::read_steps(path, progress_.own_steps, guard_.memory());
+    warn_of_missing_steps(path, steps);
+    for (const auto& s : steps)
       text += format("{} {} {} {}\n", s.step, exact(s.loss), exact(s.grad_norm),
                      s.skipped ? 1 : 0);
   });

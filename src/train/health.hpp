@@ -14,6 +14,7 @@
 #include "engine/engine.hpp"
 #include "engine/step.hpp"
 #include "io/checkpoint.hpp"
+#include "io/metrics.hpp"
 #include "train/progress.hpp"
 #include "train/step_guard.hpp"
 
@@ -42,6 +43,8 @@ class Health : public engine::StepObserver {
   bool accepts(const engine::StepResult& result, double own_loss) override;
 
  private:
+  void warn_of_missing_steps(const std::string& path,
+                             const std::vector<io::StepLine>& steps) const;
   std::string find_culprits(double own_loss);
   std::vector<io::TensorBox> replicated_boxes();
 

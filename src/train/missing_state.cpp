@@ -134,6 +134,29 @@ std::string why_not(const std::string& path, const std::string& optimizer,
                      wrote, wrote);
 }
 
+constexpr auto moments_hint =
+    "its moments are not those of this deck's precision.moments; write precision.moments "
+    "(or precision.recipe) as in the deck that it was written with, or start from the "
+    "beginning in another run.directory";
+
+// Codes do not become numbers here, nor codes of another kind. Of weights this has been
+// looked at before, so that it is no matter of the model.
+void check_moments(comm::World& world, const io::CheckpointReader& reader,
+                   const std::vector<io::TensorBox>& boxes, const Stored& stored) {
+  world.agree([&] {
+    for (const io::TensorBox& box : boxes) {
+      const std::string& path = box.path;
+      if (!is_first_moment(path) && !is_second_moment(path)) continue;
+      if (!stored.paths.contains(path)) continue;
+      try {
+        reader.require_tensor(path, box.whole, box.data.dtype());
+      } catch (const Error& error) {
+        fail(error.status(), "{}: {}", error.what(), moments_hint);
+      }
+    }
+  });
+}
+
 }  // namespace
 
 std::vector<io::TensorBox> boxes_to_load(comm::World& world,
@@ -161,11 +184,8 @@ std::vector<io::TensorBox> boxes_to_load(comm::World& world,
   if (!scales.empty() && stored.has(is_moment1))
     throw comm::Agreed(
         Status::bad_content,
-        format("{}: has no '{}': its moments are not those of this deck's "
-               "precision.moments; write precision.moments (or precision.recipe) as in "
-               "the deck that it was written with, or start from the beginning in "
-               "another run.directory",
-               reader.directory(), *scales.begin()));
+        format("{}: has no '{}': {}", reader.directory(), *scales.begin(), moments_hint));
+  check_moments(world, reader, boxes, stored);
   if (moment1 && !stored.has(is_moment1))
     leave_out(is_moment1,
               "momentum starts from zero: the checkpoint was written without any "

@@ -12,6 +12,9 @@ struct Progress {
   std::int64_t step = 0;        // optimizer steps done
   std::int64_t tokens = 0;      // trained on
   std::int64_t first_step = 0;  // steps done when this start began
+  // Of these, those that this directory's metrics tell of: none where the checkpoint is
+  // another directory's. On rank 0 (Checkpoints).
+  std::int64_t own_steps = 0;
   double loss = std::numeric_limits<double>::quiet_NaN();  // of the last step (Trainer)
   double step_seconds = 0;        // usual time of a step, smoothed (Recorder)
   double predicted_seconds = 0;   // of a step, by a plan; 0: none (Trainer)

@@ -75,14 +75,14 @@ Recorder::Recorder(comm::World& world, comm::Mesh& mesh, const config::RunConfig
 
 void Recorder::open_files(const std::string& deck) {
   const std::string& directory = config_.run.directory;
-  metrics_.emplace(directory + "/metrics.jsonl", progress_.step);
+  metrics_.emplace(directory + "/metrics.jsonl", progress_.own_steps);
   std::vector<std::string> names = config_.metrics.trackers;
   if (config_.metrics.tensorboard &&
       std::find(names.begin(), names.end(), "tensorboard") == names.end())
     names.emplace_back("tensorboard");
   const std::string& store = config_.metrics.tracker_directory;
   trackers_.open(names, {config_.run.name, directory, store.empty() ? directory : store,
-                         deck, io::deck_settings(deck), progress_.step});
+                         deck, io::deck_settings(deck), progress_.own_steps});
   sums_.saved = progress_.step;
   write("event", io::Record()
                      .set("step", progress_.step)

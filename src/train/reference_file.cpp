@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/reference_file.hpp"
 
-#include <cerrno>
-#include <cstdio>
-
+#include "base/directory.hpp"
 #include "base/log.hpp"
-#include "base/system_reason.hpp"
 #include "base/temporary_files.hpp"
 #include "config/deck_table.hpp"
 #include "io/digest.hpp"
@@ -69,23 +66,23 @@ std::string ReferenceFile::digest_of(const io::SampleSource& source) const {
 }
 
 void ReferenceFile::write(const std::vector<ReferencePart>& parts) const {
-  TemporaryFile unfinished(path_ + ".tmp");
-  io::Hdf5File file(unfinished.path(), io::Hdf5File::Mode::create);
+  const Directory folder(parent_of(path_));
+  const std::string name = last_name_of(path_), draft = name + ".tmp";
+  folder.require_file(name);
+  folder.require_file(draft);
+  TemporaryFile unfinished(folder.path_of(draft));
+  io::Hdf5File file(folder, draft);
   for (const ReferencePart& part : parts) {
-    const std::string name = dataset_of(part);
-    file.write(name, TensorView(const_cast<double*>(part.values.data()), DType::f64,
-                                {std::ssize(part.values)}));
-    file.write_attribute(name, "data_digest", part.data_digest);
-    file.write_attribute(name, "values_digest", digest_of_values(part.values));
-    file.write_attribute(name, "settings_digest", settings_);
-    file.write_attribute(name, "samples", part.samples);
+    const std::string dataset = dataset_of(part);
+    file.write(dataset, TensorView(const_cast<double*>(part.values.data()), DType::f64,
+                                   {std::ssize(part.values)}));
+    file.write_attribute(dataset, "data_digest", part.data_digest);
+    file.write_attribute(dataset, "values_digest", digest_of_values(part.values));
+    file.write_attribute(dataset, "settings_digest", settings_);
+    file.write_attribute(dataset, "samples", part.samples);
   }
   file.close();
-  unfinished.place([&] {
-    if (::rename(unfinished.path().c_str(), path_.c_str()) != 0)
-      fail(Status::cannot_create, "{}: cannot be replaced: {}", path_,
-           system_reason(errno));
-  });
+  unfinished.place([&] { folder.rename(draft, name); });
 }
 
 io::Hdf5File ReferenceFile::open() const try {

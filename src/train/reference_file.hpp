@@ -28,7 +28,8 @@ class ReferenceFile {
   // deck: the effective one. config outlives this.
   ReferenceFile(const config::RunConfig& config, const std::string& deck);
 
-  // In place of what the file was before. Throws Error(cannot_create), Error(io).
+  // In place of what the file was before. Throws Error(cannot_create), also when a link
+  // bears its name, or Error(io).
   void write(const std::vector<ReferencePart>& parts) const;
   // All values of the part: those that a run with steps behind it goes on with. Throws
   // Error(missing_input) or Error(bad_content) for a file that is not there, not whole or

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "comm/mesh.hpp"
+#include "convert/kept_files.hpp"
 #include "convert/model_folder.hpp"
 #include "engine/checkpoint_boxes.hpp"
 #include "engine/engine.hpp"
@@ -153,6 +154,8 @@ void check_start(comm::World& world, const config::RunConfig& config,
     const StartWeights start(world, config, boxes);
     world.agree([&] {
       for (const io::TensorBox& box : boxes) start.read(without_rows(box));
+      if (world.rank() == 0 && convert::is_model_folder(config.start_from))
+        convert::warn_of_odd_names(config.start_from);
     });
   }
 }

@@ -88,6 +88,26 @@ check "with its weights" "$H5_COMPARE" "$work/a.h5" "$work/b.h5" 1e-6
 check "and its tokenizer" cmp llama/tokenizer.json "$work/next.out/tokenizer.json"
 run 1 train "$work/deck.toml" run.steps=1 --check model.from=llama data.paths='["tokens.h5"]' model.layers=3
 check "a deck that disagrees" expect 64 'model.layers = 3: differs from 2'
+# A file whose name no checkpoint can hold is left out, with a warning before the first step.
+cp -r llama "$work/spaces" && echo '{}' >"$work/spaces/my notes.json"
+for check in --check ""; do
+  run 2 train "$work/deck.toml" run.steps=1 run.directory="$work/spaces.run" parallel.tensor=2 \
+    model.from="$work/spaces" data.paths='["tokens.h5"]' optimizer.learning_rate=1e-3 $check
+  check "a name with a space $check" test "$status" = 0
+  check "is said not to be kept $check" \
+    test "$(grep -c "warning: .*/spaces: the file 'my notes.json' is not kept" "$work/out")" = 1
+done
+run 1 convert "$work/spaces" "$work/spaces.ck"
+check "a checkpoint without it" test "$status" = 0
+check "the tokenizer is kept" sh -c "'$TRIREME' inspect '$work/spaces.run' --tensors | grep folder/tokenizer.json"
+# The folder may be gone when the run resumes: its own deck has what was read there.
+mv "$work/spaces" "$work/moved"
+run 2 train "$work/deck.toml" run.steps=2 run.directory="$work/spaces.run" parallel.tensor=2 \
+  model.from="$work/spaces" data.paths='["tokens.h5"]' optimizer.learning_rate=1e-3
+check "the folder is gone" expect 66 'model.from = .*give the deck.toml of run.directory'
+run 2 train "$work/spaces.run/deck.toml" run.steps=2 'model.from=""'
+check "the run goes on without it" test "$status" = 0
+check "from its checkpoint" grep -q 'resume .*step 1' "$work/out"
 
 # 5. The five commands of docs/models.md as they stand there, with its deck, on a small
 # model that has a tokenizer, two ranks and short sequences.

@@ -107,6 +107,17 @@ rm -rf "$work/run"
 run 2 train $deck run.directory="$work/run" $base run.steps=6
 run 2 train $deck run.directory="$work/run" $base $spike debug.fault=spike@7@0
 check "a spike after a restart" expect 80 "step 7: loss .* standard deviations"
+check "no steps are missing" test "$(grep -c 'warning: .*metrics.jsonl' "$work/out")" = 0
+# ... and with a word where they are gone, or lack steps
+rm -rf "$work/run"
+run 2 train $deck run.directory="$work/run" $base run.steps=6
+sed -i '/"step": [56],/d' "$work/run/metrics.jsonl"
+run 2 train $deck run.directory="$work/run" $base $spike run.steps=7
+check "missing steps" \
+  grep -q 'warning: .*/metrics.jsonl: has steps up to 4, but the run resumes at step 6: health.spike' "$work/out"
+rm "$work/run/metrics.jsonl"
+run 2 train $deck run.directory="$work/run" $base $spike run.steps=8
+check "a missing file" grep -q 'warning: .*/metrics.jsonl: has no steps' "$work/out"
 
 # 4. Collectives are compared: a sound run has the same losses.
 train 4 parallel.tensor=2 batch.global=8

@@ -93,4 +93,24 @@ run 1 train $deck run.directory="$work/half" $base precision.compute=fp16 run.st
 check "an fp32 checkpoint starts fp16" test "$status" = 0
 check "with a scale of its own" grep -q 'loss scale starts from precision.loss_scale' \
   "$work/out"
+
+# A checkpoint of another directory: what metrics.jsonl has of another run is set aside.
+mkdir "$work/other"
+cp "$work/half/metrics.jsonl" "$work/other"
+for resume in "$work/whole" auto; do
+  run 1 train $deck run.directory="$work/other" $base run.steps=6 checkpoint.resume="$resume"
+  check "from another directory, then $resume" test "$status" = 0
+  check "the other run's lines are set aside" \
+    cmp "$work/half/metrics.jsonl" "$work/other/metrics-1.jsonl"
+  check "its own are those of steps 5 and 6" \
+    test "$(field "$work/other/metrics.jsonl" loss | wc -l)" = 2
+  check "set aside once" test ! -e "$work/other/metrics-2.jsonl"
+done
+# Its own checkpoint by another path is no other run's.
+ln -s whole "$work/same"
+run 1 train $deck run.directory="$work/whole" $base run.steps=5 \
+  checkpoint.resume="$work/same/checkpoints/latest"
+check "its own checkpoint by another path" test "$status" = 0
+check "goes on with its lines" test "$(field "$work/whole/metrics.jsonl" loss | wc -l)" = 5
+check "and sets none aside" test ! -e "$work/whole/metrics-1.jsonl"
 finish

@@ -67,7 +67,7 @@ i=0
 kinds=(file folder nowhere zero relative)
 # Each name once with one kind of link in turn; the unit tests have all kinds.
 for name in lock status.toml deck.toml metrics.jsonl stop save checkpoints flight \
-  tensorboard gradients flight/position-00000-17 flight/recorder-00000.jsonl \
+  reference.h5 reference.h5.tmp tensorboard gradients flight/position-00000-17 flight/recorder-00000.jsonl \
   flight/report.txt flight/before gradients/step-00000001.h5 \
   checkpoints/.step-00000002.tmp checkpoints/.trash-step-00000001; do
   refused 1 $name "${kinds[i++ % ${#kinds[@]}]}" "$link"

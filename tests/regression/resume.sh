@@ -38,4 +38,11 @@ check "and leaves a checkpoint" test -e "$work/signal/checkpoints/latest"
 run 2 train $deck run.directory="$work/whole" $short run.steps=8 parallel.tensor=1
 check "resumes on another mesh" test "$status" = 0
 check "at the right step" grep -q '(step 6,' "$work/out"
+check "with the learning rate of another length" \
+  grep -q 'warning: resumed with run.steps = 8; the checkpoint had 6: optimizer.schedule decays' "$work/out"
+run 2 train $deck run.directory="$work/whole" $short run.steps=8 parallel.tensor=1
+check "of the same length, without a word" test "$(grep -c 'warning: resumed with run' "$work/out")" = 0
+run 2 train $deck run.directory="$work/whole" $short run.steps=7 parallel.tensor=1
+check "fewer steps than are done" test "$status" = 0
+check "need no checkpoint" grep -q 'saves *no checkpoint: 8 of 7 steps (run.steps) are done' "$work/out"
 finish

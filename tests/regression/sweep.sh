@@ -142,4 +142,17 @@ printf '%s\n' '# pairs' 'model.layers=1 optimizer.clip=0.5' 'model.layers=2 # an
   >"$work/points"
 run 2 sweep $deck --directory "$work/list" --list "$work/points" --grid run.seed=1,2
 check "a list times a grid" grep -q '4 points in' "$work/out"
+
+# Keys that a deck must have may come from overrides of all points, from those of each, or
+# from the model of model.from.
+sed '/^\(steps\|layers\|hidden\|heads\) =/d' $deck >"$work/short.toml"
+run 1 train $deck run.steps=1 optimizer.schedule.warmup=0 run.directory="$work/model"
+check "a model to start from" test "$status" = 0
+run 1 sweep "$work/short.toml" --directory "$work/from" optimizer.schedule.warmup=0 \
+  model.from="$work/model" --grid run.steps=1,2 --grid optimizer.learning_rate=1e-3,2e-3
+check "keys from elsewhere" grep -q '4 points in' "$work/out"
+check "digests tell the points apart" \
+  test "$(grep '^digest' "$work/from/sweep.toml" | sort -u | wc -l)" = 4
+run 1 train --manifest "$work/from/sweep.toml" --index 3 --check
+check "such a point is good" grep -q 'the deck is good' "$work/out"
 finish

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 
 #include "io/digest.hpp"
 #include "io/index_merge.hpp"
@@ -132,6 +134,25 @@ TEST(CheckpointIndex, ManyShardsLieInFolders) {
                            "shards-00001/../shard-00001.h5", "shards-/../shard-1.h5",
                            "manifest.json", "index.bin"})
     EXPECT_FALSE(is_member_name(name)) << name;
+}
+
+// It would be refused on reading, when the numbers are lost.
+TEST(CheckpointIndex, ANameWithASpaceIsNotWritten) {
+  std::string path = std::filesystem::temp_directory_path() / "trireme-index-XXXXXX";
+  ASSERT_NE(::mkdtemp(path.data()), nullptr);
+  const Directory folder(path);
+  std::uint8_t byte = 0;
+  const TensorBox box{
+      "folder/my notes.json", {1}, {0}, TensorView(&byte, DType::u8, {1})};
+  try {
+    write_shard(folder, "shard-00000.h5", {box});
+    ADD_FAILURE() << "a name with a space was written";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("'folder/my notes.json'"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_FALSE(folder.has("shard-00000.h5"));
+  std::filesystem::remove_all(path);
 }
 
 }  // namespace

@@ -37,6 +37,10 @@ class MetricsTest : public testing::Test {
   std::string folder_, file_;
 };
 
+std::string step_line(std::int64_t step, double loss) {
+  return Record{}.set("step", step).set("loss", loss).json() + "\n";
+}
+
 TEST(Record, WritesOrderedJson) {
   Record record;
   record.set("step", std::int64_t{3}).set("loss", 0.1).set("none", NAN);
@@ -181,14 +185,67 @@ TEST_F(MetricsTest, ACopyOfHardLinksStays) {
   EXPECT_EQ(read_text(folder_ + "/copy", 100), "{\"step\": 1}\n");
 }
 
-TEST_F(MetricsTest, HugeLinesAndFilesAreNotHeld) {
+TEST_F(MetricsTest, HugeLinesAreNotHeld) {
   put("{\"step\": 1, \"loss\": 1}\n");
   fs::resize_file(file_, 40 << 20);  // a line of zeros
   EXPECT_EQ(read_steps(file_, 9, 9).size(), 1u);
   MetricsFile(file_, 1);
   EXPECT_EQ(text(), "{\"step\": 1, \"loss\": 1}\n");
-  fs::resize_file(file_, std::uintmax_t{5} << 30);
-  EXPECT_THROW(read_steps(file_, 9, 9), Error);
+}
+
+// A run's own file is read from its end, so that it may be longer than others.
+TEST_F(MetricsTest, AFileOfManyGigabytesGoesOn) {
+  put("");
+  fs::resize_file(file_,
+                  std::uintmax_t{5} << 30);  // a line of zeros, which takes no disk
+  const auto begin = fs::file_size(file_);
+  {
+    std::ofstream more(file_, std::ios::app);
+    more << "\n";
+    for (int step = 1; step <= 6; ++step) more << step_line(step, 0.5 + step);
+  }
+  const auto read_before = bytes_read();
+  const auto steps = read_steps(file_, 4, 2);
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[0].step, 3);
+  EXPECT_EQ(steps[1].loss, 4.5);
+  MetricsFile(file_, 4).write(Record{}.set("step", std::int64_t{5}).set("loss", 9.0));
+  EXPECT_LT(bytes_read() - read_before, 10 << 20);
+  EXPECT_EQ(fs::file_size(file_),
+            begin + 1 + 4 * step_line(1, 1.5).size() + step_line(5, 9).size());
+  EXPECT_EQ(read_steps(file_, 9, 1).at(0).loss, 9.0);
+}
+
+// A checkpoint that is written beside later steps is told of behind them.
+TEST_F(MetricsTest, ResumingKeepsLinesBehindLaterSteps) {
+  const std::string one = "{\"step\": 1, \"loss\": 1}\n";
+  const std::string two = "{\"step\": 2, \"loss\": null}\n";
+  const std::string saved = "{\"step\": 2, \"checkpoint_seconds\": 1}\n";
+  const std::string three = "{\"step\": 3, \"loss\": 1}\n";
+  for (const bool shared : {false, true}) {
+    put(one + two + three + saved + "{\"step\": 4, \"loss\": 1}\n");
+    if (shared) fs::create_hard_link(file_, folder_ + "/copy");
+    MetricsFile(file_, 2);
+    EXPECT_EQ(text(), one + two + saved);
+    MetricsFile(file_, 2);
+    EXPECT_EQ(text(), one + two + saved);
+  }
+  EXPECT_EQ(read_text(folder_ + "/copy", 1000),
+            one + two + three + saved + "{\"step\": 4, \"loss\": 1}\n");
+}
+
+// Lines that lie across the blocks in which the file is read.
+TEST_F(MetricsTest, StepsAreReadFromTheEnd) {
+  std::string all;
+  for (int step = 1; step <= 5000; ++step)
+    all += std::string(static_cast<std::size_t>(step % 997), ' ') + step_line(step, step);
+  put(all);
+  const auto steps = read_steps(file_, 4999, 1 << 20);
+  ASSERT_EQ(steps.size(), 4999u);
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    EXPECT_EQ(steps[i].step, static_cast<std::int64_t>(i) + 1);
+  put(std::string(300000, 'x') + "\n{\"step\": 1, \"loss\": 2}");
+  EXPECT_EQ(read_steps(file_, 9, 9).size(), 1u);
 }
 
 }  // namespace

@@ -131,6 +131,24 @@ TEST(MissingState, ATensorThatWasFrozenHasNoMoments) {
   expect_contains(text, "optimizer.groups that froze them");
 }
 
+// Whether the checkpoint or the run has the codes, the message names the key.
+TEST(MissingState, MomentsOfAnotherFormat) {
+  test::Memory memory;
+  const Optimizer& lion = optimizers[3];
+  const auto numbers = boxes_of(memory, lion);
+  auto codes = numbers;
+  for (auto& box : codes) {
+    if (!box.path.starts_with("optimizer/moment1/")) continue;
+    const test::FakeTensor one{box.path, DType::u8, box.whole};
+    box = test::make_box(memory, one, 1, 1, 0);
+  }
+  const SharedFolder folder;
+  const std::string path = write(folder, lion, codes);
+  const std::string text = error_of(path, numbers, "lion");
+  expect_contains(text, "which does not convert to fp32");
+  expect_contains(text, "write precision.moments (or precision.recipe) as in the deck");
+}
+
 // A deck that this program cannot read says nothing of the optimizer.
 TEST(MissingState, AnOlderProgramsDeck) {
   const SharedFolder folder;
