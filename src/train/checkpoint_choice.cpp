@@ -11,6 +11,7 @@
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/checkpoint_removal.hpp"
+#include "io/run_directory.hpp"
 
 namespace trireme::train {
 namespace {
@@ -82,6 +83,39 @@ ChosenCheckpoint choose(comm::World& world, const std::string& directory,
   return {};
 }
 
+// Whether a checkpoint lies in the folder of the run's own, by whatever path it was
+// named.
+bool lies_in(const std::string& folder, const std::string& checkpoint) {
+  const std::string own = io::absolute_path(folder);
+  return io::absolute_path(parent_of(checkpoint)) == own ||
+         parent_of(io::absolute_path(checkpoint)) == own;
+}
+
+// What checkpoint.resume names, all digests compared. A run that began from somebody
+// else's checkpoint and has later ones of its own by now goes on from these, for that is
+// what the same command means after a stop: then there is no reader.
+ChosenCheckpoint named(comm::World& world, const config::RunConfig& config,
+                       const std::string& folder,
+                       const std::vector<std::int64_t>& steps) {
+  ChosenCheckpoint from;
+  from.path = config.checkpoint.resume;
+  from.reader = std::make_shared<io::CheckpointReader>(world, from.path);
+  const std::int64_t step = from.reader->info().step;
+  const std::int64_t newest = steps.empty() ? 0 : steps.front();
+  bool own = false;
+  world.agree([&] {
+    if (world.rank() == 0) own = lies_in(folder, from.reader->directory());
+    require(newest <= step || !own, Status::cannot_create,
+            "'{}' is step {}, but '{}' holds later steps of this run, up to {}: give "
+            "another run.directory, or remove those",
+            from.path, step, config.run.directory, io::step_name(newest));
+  });
+  if (newest > step) return {};
+  const std::string wrong = first_damage(world, *from.reader);
+  if (!wrong.empty()) throw comm::Agreed(Status::bad_content, wrong);
+  return from;
+}
+
 }  // namespace
 
 ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& config,
@@ -98,15 +132,16 @@ ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& 
   });
   ChosenCheckpoint from;
   if (resume == "never") return from;
-  if (resume == "auto") {
+  if (resume != "auto") {
+    if (mend) mend_latest(world, folder, steps, resume);
+    from = named(world, config, folder, steps);
+  }
+  if (!from.reader) {
     from = mend ? newest_whole_checkpoint(world, folder, steps, find)
                 : choose(world, folder, steps, find);
-  } else {
-    if (mend) mend_latest(world, folder, steps, resume);
-    from.path = resume;
-    from.reader = std::make_shared<io::CheckpointReader>(world, resume);
-    const std::string wrong = first_damage(world, *from.reader);
-    if (!wrong.empty()) throw comm::Agreed(Status::bad_content, wrong);
+    if (resume != "auto" && from.reader)
+      log::info("resume    goes on from its own step {}, begun from {}",
+                from.reader->info().step, resume);
   }
   if (!from.reader) return from;
   const io::CheckpointInfo& info = from.reader->info();
@@ -116,11 +151,6 @@ ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& 
             "'{}' was written on another mesh, and checkpoint.load_on_mesh_change = "
             "false",
             from.path);
-    const std::int64_t newest = steps.empty() ? 0 : steps.front();
-    require(resume == "auto" || newest <= info.step, Status::cannot_create,
-            "'{}' is step {}, but '{}' holds later steps of this run, up to {}: give "
-            "another run.directory, or remove those",
-            from.path, info.step, config.run.directory, io::step_name(newest));
   });
   return from;
 }

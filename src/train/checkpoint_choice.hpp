@@ -27,7 +27,9 @@ struct ChosenCheckpoint {
 using FindElsewhere =
     std::function<ChosenCheckpoint(std::int64_t after, std::int64_t last)>;
 
-// What checkpoint.resume of a run means; no reader: the run begins. `mend`: what a crash
+// What checkpoint.resume of a run means; no reader: the run begins. A path outside the
+// run's own checkpoints/ begins the run, which goes on from its own later ones as with
+// "auto". `mend`: what a crash
 // left in the folder is mended as below, else nothing is written. Collective. Throws an
 // Agreed Error(cannot_create) where the folder holds checkpoints that the run may not
 // have, Error(bad_content) as below and where the mesh may not change, and as readers do.

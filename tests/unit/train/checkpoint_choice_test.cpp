@@ -135,6 +135,34 @@ TEST(CheckpointChoice, DamageDoesNotHideWhatIsElsewhere) {
   EXPECT_EQ(folder.latest(), io::step_name(2)) << "which has all its files";
 }
 
+// The same command goes on after a stop, also where it names what the run began from.
+TEST(CheckpointChoice, ARunThatBeganElsewhereGoesOnFromItsOwnLaterSteps) {
+  const SharedFolder run;
+  const Folder begun_from;
+  const std::string own = run.path() + "/checkpoints";
+  test::Memory memory;
+  const auto boxes = test::fake_boxes(memory, 1, 1);
+  config::RunConfig config;
+  config.run.directory = run.path();
+  config.checkpoint.load_on_mesh_change = true;
+  config.checkpoint.resume = begun_from.step(2);
+  const auto path = [&] { return chosen_checkpoint(world(), config, true).path; };
+  EXPECT_EQ(path(), begun_from.step(2)) << "there is nothing of its own yet";
+  for (const std::int64_t step : {3, 4})
+    io::write_checkpoint(world(), own, test::fake_info(step), boxes, 0);
+  EXPECT_EQ(path(), own + "/" + io::step_name(4));
+  for (const std::string& name :
+       {own + "/" + io::step_name(3), run.path() + "/earlier"}) {
+    if (world().rank() == 0 && !fs::exists(name))
+      fs::create_directory_symlink(own + "/" + io::step_name(3), name);
+    world().barrier();
+    config.checkpoint.resume = name;
+    const auto [text, status] = test::error_of(path);
+    EXPECT_EQ(status, Status::cannot_create) << name;
+    test::expect_contains(text, "holds later steps of this run");
+  }
+}
+
 // For a start from elsewhere names are enough: `latest` is not what is loaded.
 TEST(CheckpointChoice, LatestIsMadeToPointAtTheNewestWithAllItsFiles) {
   const Folder folder;
