@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoints.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -260,6 +261,16 @@ bool Checkpoints::stops_before(double seconds) {
   const auto mine = stop_requests_.request({.step = seconds}, request_);
   request_ = static_cast<launch::StopRequest>(world_.max(static_cast<int>(mine)));
   if (!stops()) stop_requests_.fulfilled(request_);
+  return stops();
+}
+
+// A checkpoint that was asked for before is due all the same.
+bool Checkpoints::stops_meanwhile() {
+  const launch::TimeNeeded needed{progress_.step_seconds, progress_.save_seconds};
+  const auto mine = stop_requests_.request(needed, request_);
+  const bool save = request_ == launch::StopRequest::save;
+  request_ = static_cast<launch::StopRequest>(world_.max(static_cast<int>(mine)));
+  if (save) request_ = std::max(request_, launch::StopRequest::save);
   return stops();
 }
 

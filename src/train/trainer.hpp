@@ -70,8 +70,10 @@ class Trainer {
   void announce() const;
   void step();
   const engine::Batch& read_batch();
+  void make_ready_to_save(bool saves);
   void validate();
   void write_samples();
+  void say_cut_short(const char* what) const;
 
   comm::World& world_;
   comm::Mesh& mesh_;
