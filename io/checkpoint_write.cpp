@@ -28,26 +28,29 @@ int files_of(int ranks, int ranks_per_file) {
   return (ranks + ranks_per_file - 1) / ranks_per_file;
 }
 
-bool exists(const std::string& path) {
+bool is_folder(const std::string& path) {
   struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0;
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 // Is the step there already, every file as it was written? All ranks share the work and
-// get the same answer.
+// get the same answer. Throws where it cannot be read: it may be whole, and is not ours
+// to replace then.
 bool stands_already(comm::World& world, const std::string& path) {
-  const bool found = world.rank() == 0 && exists(path);
+  const bool found = world.rank() == 0 && is_folder(path);
   if (world.max(found ? 1 : 0) == 0) return false;
   std::optional<CheckpointReader> reader;
   try {
     reader.emplace(world, path);
   } catch (const AgreedNewerFormat&) {
     throw;
-  } catch (const comm::Agreed&) {
+  } catch (const comm::Agreed& error) {
+    if (error.status() != Status::bad_content) throw;
     return false;
   }
-  const bool whole = reader->damage(world.rank(), world.size()).empty();
-  return world.max(whole ? 0 : 1) == 0;
+  std::string wrong;
+  world.agree([&] { wrong = reader->damage(world.rank(), world.size()); });
+  return world.max(wrong.empty() ? 0 : 1) == 0;
 }
 
 }  // namespace

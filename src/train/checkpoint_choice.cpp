@@ -17,18 +17,26 @@ namespace trireme::train {
 namespace {
 
 // Opens a checkpoint and compares its digests, which the ranks share out. What the lowest
-// rank that finds damage says, on every rank; "" for a whole checkpoint.
+// rank that finds damage says, on every rank; "" for a whole checkpoint. What cannot be
+// read may be whole: nobody may pass it over, and write another in its place.
 std::string damage(comm::World& world, const std::string& path,
                    std::shared_ptr<io::CheckpointReader>& reader) {
   reader.reset();
+  std::string wrong;
   try {
     reader = std::make_shared<io::CheckpointReader>(world, path);
+    wrong = first_damage(world, *reader);
   } catch (const io::AgreedNewerFormat&) {
     throw;
   } catch (const comm::Agreed& error) {
-    return error.what();
+    wrong = error.what();
+    if (error.status() != Status::bad_content)
+      throw comm::Agreed(
+          error.status(),
+          format("{}; this checkpoint may be whole: start again once it can be read, or "
+                 "move it away to go on from the one before it",
+                 wrong));
   }
-  const std::string wrong = first_damage(world, *reader);
   if (!wrong.empty()) reader.reset();
   return wrong;
 }
@@ -174,7 +182,8 @@ std::vector<std::int64_t> checkpoint_steps(comm::World& world,
 }
 
 std::string first_damage(comm::World& world, io::CheckpointReader& reader) {
-  const std::string mine = reader.damage(world.rank(), world.size());
+  std::string mine;
+  world.agree([&] { mine = reader.damage(world.rank(), world.size()); });
   if (world.max(mine.empty() ? 0 : 1) == 0) return "";
   std::string first;
   for (const auto& text : world.gather_text(mine))

@@ -3,6 +3,8 @@
 #include "train/checkpoint_choice.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <limits>
@@ -87,6 +89,45 @@ TEST(CheckpointChoice, AllDamagedIsAnError) {
   EXPECT_EQ(status, Status::bad_content);
   test::expect_contains(text, "no checkpoint of '" + folder.path() + "' is whole");
   test::expect_contains(text, folder.step(2));
+}
+
+// No file can be opened while it lives.
+class NoMoreFiles {
+ public:
+  NoMoreFiles() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const int free = ::dup(0);
+    ::close(free);
+    const rlimit now{static_cast<rlim_t>(free), before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &now);
+  }
+  ~NoMoreFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoMoreFiles(const NoMoreFiles&) = delete;
+  NoMoreFiles& operator=(const NoMoreFiles&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+// It may be whole: to go back would lose steps, and to write it anew a whole checkpoint.
+TEST(CheckpointChoice, WhatCannotBeOpenedIsNotDamaged) {
+  const Folder folder;
+  const auto steps = checkpoint_steps(world(), folder.path(), true);
+  const auto [text, status] = test::error_of([&] {
+    const NoMoreFiles limit;
+    newest_whole_checkpoint(world(), folder.path(), steps);
+  });
+  EXPECT_EQ(status, Status::missing_input);
+  test::expect_contains(text, folder.step(2));
+  test::expect_contains(text, "may be whole");
+  EXPECT_EQ(folder.latest(), io::step_name(2));
+  io::CheckpointReader reader(folder.step(2), 0, 0);  // opens no shard yet
+  const auto [why, kind] = test::error_of([&] {
+    const NoMoreFiles limit;
+    reader.damage(0, 1);
+  });
+  EXPECT_EQ(kind, Status::io);
+  test::expect_contains(why, "cannot be opened");
 }
 
 TEST(CheckpointChoice, WhatACrashLeftIsMended) {
