@@ -40,7 +40,7 @@ void RunRecord::check() {
   });
 }
 
-void RunRecord::started(std::int64_t step) {
+void RunRecord::started(std::int64_t step, const std::string& name) {
   world_.agree([&] {
     if (world_.rank() != 0) return;
     io::RunStart now = std::move(status_.starts.back());
@@ -50,6 +50,7 @@ void RunRecord::started(std::int64_t step) {
         return now.process.job.empty() || before.process.job != now.process.job;
       });
     now.step = step;
+    now.name = name;
     status_.starts.push_back(std::move(now));
     if (step < status_.steps) launch::require_progress(status_.starts);
     io::write_run_status(directory_, status_);

@@ -25,8 +25,9 @@ class RunRecord {
   // Whether all else that the run writes is as io::check_run_directory() wants it.
   // Collective.
   void check();
-  // Once it is known how many steps were done before. Collective.
-  void started(std::int64_t step);
+  // Once it is known how many steps were done before. name: Trainer::start_name().
+  // Collective.
+  void started(std::int64_t step, const std::string& name);
   // With the status that the program will leave with. Collective.
   void ended(Status status);
   // Before an exception leaves: by one rank alone. What cannot be written is said, for

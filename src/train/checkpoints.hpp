@@ -59,6 +59,8 @@ class Checkpoints : public engine::StepObserver {
   // Whether the run ends before its last step, and why.
   bool stops() const { return launch::stops(request_); }
   std::string_view reason() const { return launch::reason(request_); }
+  // Which names this start in memory copies; "": it makes none.
+  std::string start_name() const { return partner_ ? partner_->attempt() : ""; }
   // "the next checkpoint is due after step 100", for the log.
   std::string describe_next() const;
 

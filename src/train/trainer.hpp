@@ -57,6 +57,8 @@ class Trainer {
   Status run();
 
   std::int64_t steps_done() const { return progress_.step; }
+  // Which names this start in memory copies; "": it makes none.
+  std::string start_name() const { return checkpoints_->start_name(); }
 
  private:
   void open_data();

@@ -43,6 +43,7 @@ TEST_F(RunFiles, StatusReadsBack) {
   status.ended = "2026-01-31T23:59:59Z";
   status.steps = 30;
   status.starts = {{0, 4, {"n1", 12, "77_3", "2026-01-31T22:00:00Z"}}, {10, 8, {}}};
+  status.starts[1].name = "18-ab";
   io::write_run_status(folder_, status);
   const auto back = io::read_run_status(folder_);
   ASSERT_TRUE(back);
@@ -55,6 +56,8 @@ TEST_F(RunFiles, StatusReadsBack) {
   EXPECT_EQ(back->starts[0].process.describe(), status.starts[0].process.describe());
   EXPECT_EQ(back->starts[1].step, 10);
   EXPECT_EQ(back->starts[1].ranks, 8);
+  EXPECT_EQ(back->starts[0].name, "");
+  EXPECT_EQ(back->starts[1].name, "18-ab");
 }
 
 TEST_F(RunFiles, MetricsAreReadInAnyState) {
