@@ -193,6 +193,35 @@ TEST_F(RunFiles, ARunDirectoryIsCheckedBeforeAnythingIsTouched) {
   }
 }
 
+// Else the run would find it when it comes to that step, and end without a checkpoint.
+TEST_F(RunFiles, WhatBearsTheNameOfACheckpointIsADirectory) {
+  fs::create_directories(folder_ + "/checkpoints/step-00000001");
+  fs::create_directories(folder_ + "/kept");
+  fs::create_directory_symlink(folder_ + "/kept", folder_ + "/checkpoints/step-00000002");
+  put("checkpoints/step-3", "a file of somebody's");
+  EXPECT_NO_THROW(io::check_run_directory(folder_));
+  const std::string path = folder_ + "/checkpoints/step-00000004";
+  const auto refusal = [&]() -> std::string {
+    try {
+      io::check_run_directory(folder_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::cannot_create);
+      return error.what();
+    }
+    return "";
+  };
+  put("checkpoints/step-00000004", "");
+  EXPECT_EQ(refusal().find(path + ": is a file"), 0u) << refusal();
+  fs::remove(path);
+  for (const std::string target : {"nowhere", "step-3"}) {
+    fs::create_symlink(target, path);
+    EXPECT_EQ(refusal().find(path + ": is a link that leads to no directory"), 0u)
+        << refusal();
+    fs::remove(path);
+  }
+  EXPECT_EQ(refusal(), "");
+}
+
 TEST_F(RunFiles, ARequestIsARegularFile) {
   EXPECT_FALSE(io::is_asked_by_file(folder_, "stop"));
   put("other", "x");
