@@ -76,6 +76,10 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, comm::Watchdog& watchdog,
   engine_.emplace(config_, mesh_, mesh_.device());
   start(gpu);
   progress_.predicted_seconds = planned_.step_seconds;
+  if (config_.learns_pairs() && progress_.step >= config_.run.steps) {
+    announce();  // nothing is to be done, for which no reference is needed
+    return;
+  }
   if (config_.learns_pairs() && !start_pairs()) return;
   loader_.emplace(
       *source_,
@@ -219,13 +223,13 @@ Status Trainer::stop_before_first_step() {
 }
 
 Status Trainer::run() {
-  if (!loader_) return stop_before_first_step();
   if (progress_.step >= config_.run.steps) {
     log::info("nothing to do: {} of {} steps are done", progress_.step,
               config_.run.steps);
     checkpoints_->finish();
     return Status::done;
   }
+  if (!loader_) return stop_before_first_step();
   try {
     while (progress_.step < config_.run.steps && !checkpoints_->stops()) step();
     checkpoints_->finish();

@@ -100,7 +100,8 @@ class Trainer {
   std::optional<SlowHosts> slow_hosts_;  // on rank 0
   std::optional<engine::StepObservers> observers_;
   std::optional<References> references_;  // where pairs are learned from
-  std::optional<BatchLoader> loader_;     // null: stopped while references were computed
+  std::optional<BatchLoader> loader_;     // null: stopped while references were computed,
+                                          // or nothing is to be done for pairs
 };
 
 }  // namespace trireme::train
