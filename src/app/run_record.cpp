@@ -29,6 +29,8 @@ RunRecord::RunRecord(comm::World& world, const config::RunSettings& run)
       log::warn("{}", error.what());
     }
     status_.steps = run.steps;
+    // This start is named there once it has begun; whoever kills it before is told of.
+    io::write_run_status(directory_, status_);
     status_.starts.push_back({0, world_.size(), io::this_process(),
                               launch::batch_restarts(), launch::script_attempts()});
   });
