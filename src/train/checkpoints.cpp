@@ -178,6 +178,13 @@ void Checkpoints::load(const ChosenCheckpoint& chosen) {
   }
   log::info("resume    from {} (step {}, {} tokens)", from, info.step, info.tokens);
   warn_of_changes(info.deck, deck_);
+  if (info.samples > 0 && info.samples != progress_.samples)
+    log::warn(
+        "resumed with {} samples of data; the checkpoint had {}: files of data.paths "
+        "have "
+        "changed, or how they are cut into samples, so that the order of samples is "
+        "another one",
+        progress_.samples, info.samples);
 }
 
 void Checkpoints::predict_save() {

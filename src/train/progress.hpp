@@ -12,6 +12,7 @@ struct Progress {
   std::int64_t step = 0;        // optimizer steps done
   std::int64_t tokens = 0;      // trained on
   std::int64_t first_step = 0;  // steps done when this start began
+  std::int64_t samples = 0;     // of the data (Trainer)
   double loss = std::numeric_limits<double>::quiet_NaN();  // of the last step (Trainer)
   double step_seconds = 0;        // usual time of a step, smoothed (Recorder)
   double predicted_seconds = 0;   // of a step, by a plan; 0: none (Trainer)

@@ -106,6 +106,7 @@ void Trainer::open_data() {
   Faults::at_start(config_.debug.fault, world_.rank());
   route_.emplace(mesh_, config_, config_.data);
   source_ = open(config_.data, *route_, "data-index");
+  progress_.samples = source_->samples();
   const engine::SampleRoute validation(mesh_, config_, config_.validation);
   validation_.emplace(config_, validation, [&](const io::SourceConfig& data) {
     return open(data, validation, "validation-index");
