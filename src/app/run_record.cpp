@@ -3,6 +3,7 @@
 #include "app/run_record.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <exception>
 
@@ -74,6 +75,8 @@ void RunRecord::ended(Status status) {
 void RunRecord::failed(Status status, const std::string& message) noexcept {
   if (world_.rank() != 0) return;
   try {
+    // Who has moved or removed the directory is told why the run ends, and gets no other.
+    if (::access(directory_.c_str(), F_OK) != 0) return;
     // The status in the directory is another job's, if that is why this one has failed.
     const auto holder = io::RunLock::holder(directory_);
     if (holder && holder->pid != io::this_process().pid) return;

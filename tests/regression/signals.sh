@@ -121,6 +121,15 @@ ends
 check "SIGTERM in texts" test "$status" = 75
 check "says that they are left off" said 'texts are left off, for the run ends here by a signal'
 
+# A directory that is moved while the run is in it is not made anew.
+start "$TRIREME" train $deck run.directory="$work/moved" $long
+until_true steps_of "$work/moved" 2
+mv "$work/moved" "$work/elsewhere"
+kill -TERM $pid
+ends
+check "a directory that is moved" expect 73 "$work/moved: was moved or removed while the run was in it"
+check "is not made anew" test ! -e "$work/moved"
+
 # 4. SIGUSR1: a warning near the end of a job that is known, else a stop.
 near=$(($(date +%s) + 300)) far=$(($(date +%s) + 36000))
 usr1() { # DIRECTORY END
