@@ -155,7 +155,7 @@ void check_files(const Directory& folder, const Manifest& manifest, bool sizes) 
   all[""];
   for (const FileEntry& file : manifest.files) all[folder_in(file.name)];
   for (auto& [name, content] : all)
-    content.second = name.empty() ? folder.names() : names_in(directory + "/" + name);
+    content.second = name.empty() ? folder.all_names() : names_in(directory + "/" + name);
   for (const FileEntry& file : manifest.files) {
     auto& [listed, there] = all[folder_in(file.name)];
     const std::string own = last_name_of(file.name);

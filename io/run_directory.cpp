@@ -26,7 +26,8 @@ constexpr const char* files[] = {"lock", "status.toml", "deck.toml",  "metrics.j
 
 // A folder and what is in it, read once.
 struct Listed {
-  explicit Listed(Directory opened) : folder(std::move(opened)), names(folder.names()) {}
+  explicit Listed(Directory opened)
+      : folder(std::move(opened)), names(folder.all_names()) {}
   Directory folder;
   std::vector<std::string> names;
 

@@ -128,6 +128,14 @@ TEST(CheckpointChoice, WhatCannotBeOpenedIsNotDamaged) {
   });
   EXPECT_EQ(kind, Status::io);
   test::expect_contains(why, "cannot be opened");
+  // Nor is a folder that cannot be listed one without checkpoints.
+  const Directory open(folder.path());
+  const auto [reason, error] = test::error_of([&] {
+    const NoMoreFiles limit;
+    io::restore_set_aside(open);
+  });
+  EXPECT_EQ(error, Status::io);
+  test::expect_contains(reason, "cannot be read");
 }
 
 TEST(CheckpointChoice, WhatACrashLeftIsMended) {
