@@ -36,6 +36,7 @@ struct CheckpointInfo {
   std::string base;
   std::string attempt;         // of a copy in memory: which start of the run made it
   std::optional<double> loss;  // of the last step, if it is finite
+  std::int64_t samples = 0;    // of the data that it was trained on; 0: not known
 };
 
 // The words about a save, by their names in files.

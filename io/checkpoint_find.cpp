@@ -57,7 +57,7 @@ auto read_place(const Place& place, const F& f) {
   } catch (const NewerFormat&) {
     throw;
   } catch (const Error& error) {
-    if (!place.newest) throw;
+    if (!place.newest || error.status() != Status::bad_content) throw;
     fail(Status::bad_content,
          "{}; remove that checkpoint, or name an earlier one by its own path",
          error.what());

@@ -82,12 +82,12 @@ std::vector<std::string> leftovers_among(const std::vector<std::string>& names,
 }
 
 std::vector<std::string> restore_set_aside(const Directory& folder) {
-  std::vector<std::string> names = folder.names();
+  std::vector<std::string> names = folder.all_names();
   if (std::none_of(names.begin(), names.end(),
                    [](const std::string& name) { return name.starts_with('.'); }))
     return names;
   restore(folder, names);
-  return folder.names();
+  return folder.all_names();
 }
 
 void require_space(const std::string& directory, std::int64_t bytes) {

@@ -40,23 +40,17 @@ constexpr std::string_view folder_prefix = "shards-";
 void check_size(const Directory& folder, const std::string& name, std::int64_t bytes) {
   const std::string path = folder.path() + "/" + name;
   struct stat status {};
-  if (::fstatat(folder.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
-    fail(Status::bad_content, "{}: missing from the checkpoint: {}", path,
-         system_reason(errno));
+  if (::fstatat(folder.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+    const int error = errno;
+    if (error == ENOENT || error == ENOTDIR)
+      fail(Status::bad_content, "{}: missing from the checkpoint: {}", path,
+           system_reason(error));
+    fail(error == EACCES || error == EPERM ? Status::missing_input : Status::io,
+         "{}: cannot be inspected: {}", path, system_reason(error));
+  }
   if (!S_ISREG(status.st_mode)) const PlainFile refused(folder, name);
   require(status.st_size == bytes, Status::bad_content,
           "{}: has {} bytes, but {} were written", path, status.st_size, bytes);
-}
-
-// A checkpoint without its manifest is not missing but broken.
-template <class Work>
-auto of_checkpoint(const Work& work) {
-  try {
-    return work();
-  } catch (const Error& error) {
-    if (error.status() != Status::missing_input) throw;
-    throw Error(Status::bad_content, error.what(), error.where());
-  }
 }
 
 std::string target_of(int folder, const std::string& link) {
@@ -116,23 +110,19 @@ BoxEntry Manifest::box(std::size_t tensor, std::size_t i) const {
 }
 
 CheckpointInfo read_info(const Directory& folder) {
-  return of_checkpoint([&] {
-    const PlainFile file(folder, manifest_name);
-    return parse_manifest(file.path(), file.text(manifest_limit_bytes)).manifest.info;
-  });
+  const PlainFile file(folder, manifest_name);
+  return parse_manifest(file.path(), file.text(manifest_limit_bytes)).manifest.info;
 }
 
 ManifestTexts read_texts(const Directory& folder) {
-  return of_checkpoint([&] {
-    const PlainFile file(folder, manifest_name);
-    ManifestTexts texts;
-    texts.manifest = file.text(manifest_limit_bytes);
-    const ParsedManifest parsed = parse_manifest(file.path(), texts.manifest);
-    if (parsed.index.name.empty()) return texts;
-    const PlainFile index(folder, index_name, Links::refused, parsed.index.bytes);
-    texts.index = index.text(index_limit_bytes);
-    return texts;
-  });
+  const PlainFile file(folder, manifest_name);
+  ManifestTexts texts;
+  texts.manifest = file.text(manifest_limit_bytes);
+  const ParsedManifest parsed = parse_manifest(file.path(), texts.manifest);
+  if (parsed.index.name.empty()) return texts;
+  const PlainFile index(folder, index_name, Links::refused, parsed.index.bytes);
+  texts.index = index.text(index_limit_bytes);
+  return texts;
 }
 
 Manifest parse_listed(const std::string& directory, ManifestTexts texts) {
@@ -165,7 +155,7 @@ void check_files(const Directory& folder, const Manifest& manifest, bool sizes) 
   all[""];
   for (const FileEntry& file : manifest.files) all[folder_in(file.name)];
   for (auto& [name, content] : all)
-    content.second = name.empty() ? folder.names() : names_in(directory + "/" + name);
+    content.second = name.empty() ? folder.all_names() : names_in(directory + "/" + name);
   for (const FileEntry& file : manifest.files) {
     auto& [listed, there] = all[folder_in(file.name)];
     const std::string own = last_name_of(file.name);
@@ -181,15 +171,13 @@ void check_files(const Directory& folder, const Manifest& manifest, bool sizes) 
 }
 
 OpenedCheckpoint open_checkpoint(const std::string& directory, bool sizes) {
-  return of_checkpoint([&] {
-    OpenedCheckpoint opened{Directory::to_read(directory), ""};
-    ManifestTexts texts = read_texts(opened.folder);
-    opened.has_index = !texts.index.empty();
-    opened.text = texts.manifest;
-    opened.manifest = parse_texts(directory, std::move(texts));
-    check_files(opened.folder, opened.manifest, sizes);
-    return opened;
-  });
+  OpenedCheckpoint opened{Directory::to_read(directory), ""};
+  ManifestTexts texts = read_texts(opened.folder);
+  opened.has_index = !texts.index.empty();
+  opened.text = texts.manifest;
+  opened.manifest = parse_texts(directory, std::move(texts));
+  check_files(opened.folder, opened.manifest, sizes);
+  return opened;
 }
 
 Manifest read_manifest(const std::string& directory) {

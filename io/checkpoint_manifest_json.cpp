@@ -39,6 +39,7 @@ Json to_json(const CheckpointInfo& info, const FileEntry& index) {
   for (const auto& [name, word] : save_words)
     if (!(info.*word).empty()) json[name] = info.*word;
   if (info.loss) json["loss"] = *info.loss;
+  if (info.samples > 0) json["samples"] = info.samples;
   json["deck"] = info.deck;
   json["index"] = {
       {"name", index.name}, {"bytes", index.bytes}, {"xxh3_128", index.digest}};
@@ -118,6 +119,7 @@ CheckpointInfo info_of(const JsonField& json) {
   info.mesh.tensor = extent("tensor");
   for (const auto& [name, word] : save_words)
     if (json.has(name)) info.*word = word_in(json.at(name));
+  if (json.has("samples")) info.samples = json.at("samples").integer(0);
   info.deck = json.at("deck").text();
   return info;
 }

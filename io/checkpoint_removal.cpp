@@ -104,7 +104,7 @@ std::vector<std::string> clear_leftovers(comm::World& world,
     for (const std::string& name : remove_rest(directory, list))
       fail(Status::cannot_create, "{}/{}: left by an earlier run, cannot be removed",
            directory, name);
-    names = Directory::own(directory).names();
+    names = Directory::own(directory).all_names();
   });
   return names;
 }

@@ -49,6 +49,7 @@ void write_attributes(Hdf5File& file, const CheckpointInfo& info) {
   for (const auto& [name, word] : save_words)
     if (!(info.*word).empty()) file.write_attribute("/", name, info.*word);
   if (info.loss) file.write_attribute("/", "loss", *info.loss);
+  if (info.samples > 0) file.write_attribute("/", "samples", info.samples);
   file.write_attribute("/", "deck", info.deck);
 }
 

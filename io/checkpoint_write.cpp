@@ -28,26 +28,36 @@ int files_of(int ranks, int ranks_per_file) {
   return (ranks + ranks_per_file - 1) / ranks_per_file;
 }
 
-bool exists(const std::string& path) {
+bool is_folder(const std::string& path) {
   struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0;
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+// Which folder a path names now; none: it names nothing.
+std::optional<std::pair<dev_t, ino_t>> identity_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return {};
+  return std::pair(status.st_dev, status.st_ino);
 }
 
 // Is the step there already, every file as it was written? All ranks share the work and
-// get the same answer.
+// get the same answer. Throws where it cannot be read: it may be whole, and is not ours
+// to replace then.
 bool stands_already(comm::World& world, const std::string& path) {
-  const bool found = world.rank() == 0 && exists(path);
+  const bool found = world.rank() == 0 && is_folder(path);
   if (world.max(found ? 1 : 0) == 0) return false;
   std::optional<CheckpointReader> reader;
   try {
     reader.emplace(world, path);
   } catch (const AgreedNewerFormat&) {
     throw;
-  } catch (const comm::Agreed&) {
+  } catch (const comm::Agreed& error) {
+    if (error.status() != Status::bad_content) throw;
     return false;
   }
-  const bool whole = reader->damage(world.rank(), world.size()).empty();
-  return world.max(whole ? 0 : 1) == 0;
+  std::string wrong;
+  world.agree([&] { wrong = reader->damage(world.rank(), world.size()); });
+  return world.max(wrong.empty() ? 0 : 1) == 0;
 }
 
 }  // namespace
@@ -58,7 +68,9 @@ CheckpointWriter::CheckpointWriter(comm::World& world, std::string directory,
       directory_(std::move(directory)),
       retention_(retention),
       ranks_per_file_(std::min(ranks_per_file, world.size())),
-      views_(directory_) {}
+      views_(directory_) {
+  if (world.rank() == 0) run_ = identity_of(parent_of(directory_));
+}
 
 CheckpointWriter::~CheckpointWriter() = default;
 
@@ -75,9 +87,7 @@ void CheckpointWriter::begin(const CheckpointInfo& info, std::vector<TensorBox> 
   indices_.reset();
   temporary_ = temporary_name(info.step);
   world_.agree([&] {
-    if (world_.rank() != 0) return;
-    make_directories(parent_of(directory_));
-    Directory::make_own(directory_);
+    if (world_.rank() == 0) make_folder();
   });
   clear_leftovers(world_, directory_);
   if (stands_already(world_, directory_ + "/" + step_name(info.step))) {
@@ -99,6 +109,21 @@ void CheckpointWriter::begin(const CheckpointInfo& info, std::vector<TensorBox> 
   phase_ = Phase::shards;
   turn_ = 0;
   start_turn(std::move(first));
+}
+
+// Of a run whose directory was moved none is made in its old place: what it has saved
+// would lie in two.
+void CheckpointWriter::make_folder() {
+  const std::string run = parent_of(directory_);
+  if (run_)
+    require(identity_of(run) == run_, Status::cannot_create,
+            "{}: was moved or removed while the run was in it: move it back and start "
+            "again, or start with its new place as run.directory",
+            run);
+  else
+    make_directories(run);
+  run_ = identity_of(run);
+  Directory::make_own(directory_);
 }
 
 // The ranks whose turn it is write; the others only take the copy of what they will.

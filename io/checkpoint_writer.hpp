@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/background.hpp"
@@ -87,10 +90,12 @@ class CheckpointWriter {
   void start_removing_rest();
   void require_room_for_index();
 
+  void make_folder();
   void remove_temporary() const;
 
   comm::World& world_;
-  std::string directory_, temporary_;  // the second is a name in the first
+  std::string directory_, temporary_;           // the second is a name in the first
+  std::optional<std::pair<dev_t, ino_t>> run_;  // the folder above, as rank 0 found it
   Retention retention_;
   CompleteSteps complete_;
   int ranks_per_file_ = 1, turn_ = 0;  // the ranks' with this place in their file

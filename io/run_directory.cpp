@@ -6,13 +6,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <functional>
 #include <optional>
 
 #include "base/directory.hpp"
+#include "base/error.hpp"
+#include "base/system_reason.hpp"
 #include "comm/watchdog.hpp"
 #include "io/checkpoint_folder.hpp"
+#include "io/checkpoint_manifest.hpp"
 
 namespace trireme::io {
 namespace {
@@ -23,7 +27,8 @@ constexpr const char* files[] = {
 
 // A folder and what is in it, read once.
 struct Listed {
-  explicit Listed(Directory opened) : folder(std::move(opened)), names(folder.names()) {}
+  explicit Listed(Directory opened)
+      : folder(std::move(opened)), names(folder.all_names()) {}
   Directory folder;
   std::vector<std::string> names;
 
@@ -45,6 +50,24 @@ void check_folder(const Listed& parent, const std::string& name,
     if (is_ours(entry)) own->folder.require_file(entry);
 }
 
+// A checkpoint's name is that of a directory, or of a link to one that is kept elsewhere.
+void check_steps(const Listed& checkpoints) {
+  for (const std::string& name : checkpoints.names) {
+    if (!step_of(name)) continue;
+    if (!checkpoints.folder.is_link(name)) {
+      checkpoints.folder.require_folder(name);
+      continue;
+    }
+    struct stat there {};
+    const int at = checkpoints.folder.descriptor();
+    const bool known = ::fstatat(at, name.c_str(), &there, 0) == 0;
+    require(known && S_ISDIR(there.st_mode), Status::cannot_create,
+            "{}: is a link that leads to no directory{}: remove it, or bring back the "
+            "checkpoint that it named",
+            checkpoints.folder.path_of(name), known ? "" : ": " + system_reason(errno));
+  }
+}
+
 }  // namespace
 
 void check_run_directory(const std::string& directory) {
@@ -63,6 +86,7 @@ void check_run_directory(const std::string& directory) {
   const auto checkpoints = run.find("checkpoints");
   if (!checkpoints) return;
   leftovers_among(checkpoints->names, checkpoints->folder);
+  check_steps(*checkpoints);
   if (checkpoints->has(latest_name) && latest_target(checkpoints->folder).empty())
     checkpoints->folder.require_file(latest_name);
 }

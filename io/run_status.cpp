@@ -26,6 +26,7 @@ RunStart read_start(const TomlValue& table) {
     if (name == "job") start.process.job = value.text;
     if (name == "restart") start.restart = static_cast<int>(value.whole);
     if (name == "attempt") start.attempt = static_cast<int>(value.whole);
+    if (name == "name") start.name = value.text;
   }
   return start;
 }
@@ -41,11 +42,13 @@ void write_run_status(const std::string& directory, const RunStatus& status) {
   for (const RunStart& start : status.starts)
     text += format(
         "\n[[starts]]\nstep = {}\nranks = {}\ntime = {}\nhost = {}\npid = {}\njob = {}\n"
-        "restart = {}\n{}",
+        "restart = {}\n{}{}",
         start.step, start.ranks, quote_toml(start.process.since),
         quote_toml(valid_utf8(start.process.host)), start.process.pid,
         quote_toml(valid_utf8(start.process.job)), start.restart,
-        start.attempt > 0 ? format("attempt = {}\n", start.attempt) : std::string());
+        start.attempt > 0 ? format("attempt = {}\n", start.attempt) : std::string(),
+        start.name.empty() ? std::string()
+                           : format("name = {}\n", quote_toml(valid_utf8(start.name))));
   write_text_atomically(path_in(directory), text);
 }
 

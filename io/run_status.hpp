@@ -18,6 +18,7 @@ struct RunStart {
   ProcessName process;  // of rank 0
   int restart = 0;      // how often the batch system had started the job again
   int attempt = 0;      // how often the job's script had, since then
+  std::string name{};   // in its memory copies (PartnerCopies); "": it makes none
 };
 
 struct RunStatus {

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/stored_boxes.hpp"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <bit>
@@ -166,6 +168,19 @@ void read_part(const Part& part, int dim, std::int64_t first, std::byte* to,
   }
 }
 
+// A folder that is there but cannot be opened is no damage.
+Directory open_beneath(const Directory& folder, const std::string& name) {
+  try {
+    return folder.open(name);
+  } catch (const Error& error) {
+    struct stat there {};
+    const bool is_there =
+        ::fstatat(folder.descriptor(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISDIR(there.st_mode);
+    throw Error(is_there ? Status::io : Status::bad_content, error.what(), error.where());
+  }
+}
+
 }  // namespace
 
 std::string why_not_whole(const std::string& tensor, const Shape& whole,
@@ -191,12 +206,8 @@ PlainFile PlainFiles::opened(const std::string& name) const {
   const std::int64_t bytes = size == sizes_.end() ? -1 : size->second;
   const auto slash = name.find('/');
   if (slash == std::string::npos) return {folder_, name, links_, bytes};
-  try {
-    const Directory beneath = folder_.open(name.substr(0, slash));
-    return {beneath, name.substr(slash + 1), links_, bytes};
-  } catch (const Error& error) {
-    throw Error(Status::bad_content, error.what(), error.where());
-  }
+  return {open_beneath(folder_, name.substr(0, slash)), name.substr(slash + 1), links_,
+          bytes};
 }
 
 const PlainFile& PlainFiles::open(const std::string& name) {

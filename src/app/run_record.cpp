@@ -3,6 +3,7 @@
 #include "app/run_record.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <exception>
 
@@ -30,6 +31,9 @@ RunRecord::RunRecord(comm::World& world, const config::RunSettings& run)
       log::warn("{}", error.what());
     }
     status_.steps = run.steps;
+    // This start is listed once it has begun; one that is killed before has run all the
+    // same.
+    io::write_run_status(directory_, status_);
     status_.starts.push_back({0, world_.size(), io::this_process(),
                               launch::batch_restarts(), launch::script_attempts()});
   });
@@ -41,7 +45,7 @@ void RunRecord::check() {
   });
 }
 
-void RunRecord::started(std::int64_t step) {
+void RunRecord::started(std::int64_t step, const std::string& name) {
   world_.agree([&] {
     if (world_.rank() != 0) return;
     io::RunStart now = std::move(status_.starts.back());
@@ -51,6 +55,7 @@ void RunRecord::started(std::int64_t step) {
         return now.process.job.empty() || before.process.job != now.process.job;
       });
     now.step = step;
+    now.name = name;
     status_.starts.push_back(std::move(now));
     if (step < status_.steps) launch::require_progress(status_.starts);
     io::write_run_status(directory_, status_);
@@ -71,6 +76,8 @@ void RunRecord::ended(Status status) {
 void RunRecord::failed(Status status, const std::string& message) noexcept {
   if (world_.rank() != 0) return;
   try {
+    // Who has moved or removed the directory is told why the run ends, and gets no other.
+    if (::access(directory_.c_str(), F_OK) != 0) return;
     // The status in the directory is another job's, if that is why this one has failed.
     const auto holder = io::RunLock::holder(directory_);
     if (holder && holder->pid != io::this_process().pid) return;

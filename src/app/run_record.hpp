@@ -17,16 +17,17 @@ namespace trireme::app {
 // ranks make one; rank 0 does the work.
 class RunRecord {
  public:
-  // Makes the directory and takes its lock. Collective. Throws Error(cannot_create), on
-  // all ranks alike, when another job holds it, or when the lock or status.toml is a link
-  // or no regular file.
+  // Makes the directory, takes its lock and says that the run runs. Collective. Throws
+  // Error(cannot_create), on all ranks alike, when another job holds it, or when the lock
+  // or status.toml is a link or no regular file.
   RunRecord(comm::World& world, const config::RunSettings& run);
 
   // Whether all else that the run writes is as io::check_run_directory() wants it.
   // Collective.
   void check();
-  // Once it is known how many steps were done before. Collective.
-  void started(std::int64_t step);
+  // Once it is known how many steps were done before. name: Trainer::start_name().
+  // Collective.
+  void started(std::int64_t step, const std::string& name);
   // With the status that the program will leave with. Collective.
   void ended(Status status);
   // Before an exception leaves: by one rank alone. What cannot be written is said, for

@@ -347,7 +347,7 @@ int train(comm::World& world, const Arguments& given) {
     train::Trainer trainer(world, mesh, watchdog, deck.config, deck.effective, on.gpu,
                            planned);
     before = trainer.steps_done();
-    record.started(before);
+    record.started(before, trainer.start_name());
     const Status ended = trainer.run();
     watchdog.beat_slow("ending");
     return ended;

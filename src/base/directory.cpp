@@ -43,20 +43,26 @@ bool is_regular(int file) {
   return ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-// The names in an open folder, from the first on, without opening it again.
-std::vector<std::string> names_in(int folder) {
+// The names in an open folder, from the first on, without opening it again. `error`: why
+// there may be others; 0: these are all.
+std::vector<std::string> names_in(int folder, int& error) {
   std::vector<std::string> names;
   const int again = ::fcntl(folder, F_DUPFD_CLOEXEC, 0);
   DIR* const opened = again < 0 ? nullptr : ::fdopendir(again);
   if (opened == nullptr) {
+    error = errno;
     if (again >= 0) ::close(again);
     return names;
   }
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(opened, ::closedir);
   ::rewinddir(entries.get());
-  while (const dirent* entry = ::readdir(entries.get()))
+  errno = 0;
+  while (const dirent* entry = ::readdir(entries.get())) {
     if (const std::string name = entry->d_name; name != "." && name != "..")
       names.push_back(name);
+    errno = 0;
+  }
+  error = errno;
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -71,7 +77,8 @@ bool remove_all(int parent, const char* name) {
   if (!S_ISDIR(status->st_mode)) return unlink(0);
   const Descriptor folder(open_beneath(parent, name, folder_flags));
   if (!folder.is_open()) return false;
-  for (const auto& entry : names_in(folder.get()))
+  int error = 0;  // what is not seen stays, and so does the folder
+  for (const auto& entry : names_in(folder.get(), error))
     if (!remove_all(folder.get(), entry.c_str())) return false;
   return unlink(AT_REMOVEDIR);
 }
@@ -187,7 +194,18 @@ bool Directory::is_shared(const std::string& name) const {
   return status && S_ISREG(status->st_mode) && status->st_nlink > 1;
 }
 
-std::vector<std::string> Directory::names() const { return names_in(file_.get()); }
+std::vector<std::string> Directory::names() const {
+  int error = 0;
+  return names_in(file_.get(), error);
+}
+
+std::vector<std::string> Directory::all_names() const {
+  int error = 0;
+  std::vector<std::string> names = names_in(file_.get(), error);
+  require(error == 0, Status::io, "{}: the directory cannot be read: {}", path_,
+          system_reason(error));
+  return names;
+}
 
 void Directory::require_file(const std::string& name) const {
   const auto status = status_of(file_.get(), name.c_str());

@@ -45,6 +45,9 @@ class Directory {
   bool is_shared(const std::string& name) const;  // a file that has other names too
   // Names of what is in the folder, sorted; none if it cannot be read.
   std::vector<std::string> names() const;
+  // As names(), for whom a name that is not seen would be one that is not there. Throws
+  // Error(io) when the folder cannot be read to its end.
+  std::vector<std::string> all_names() const;
   // Throw unless the name is free, or a regular file's or a folder's.
   void require_file(const std::string& name) const;
   void require_folder(const std::string& name) const;

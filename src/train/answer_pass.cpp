@@ -52,20 +52,22 @@ std::int64_t AnswerPass::rounds(std::int64_t samples) const {
 }
 
 AnswerTable AnswerPass::run(engine::Engine& engine, comm::Mesh& mesh,
-                            std::int64_t samples, const std::function<void()>& beat) {
+                            std::int64_t samples, const std::function<void()>& beat,
+                            const std::function<bool()>& stops) {
   if (samples == 0 || samples > source_.samples()) samples = source_.samples();
-  return run(engine, mesh, samples, 0, rounds(samples), beat);
+  return run(engine, mesh, samples, 0, rounds(samples), beat, stops);
 }
 
 AnswerTable AnswerPass::run_rounds(engine::Engine& engine, comm::Mesh& mesh,
                                    std::int64_t first, std::int64_t last,
                                    const std::function<void()>& beat) {
-  return run(engine, mesh, source_.samples(), first, last, beat);
+  return run(engine, mesh, source_.samples(), first, last, beat, [] { return false; });
 }
 
 AnswerTable AnswerPass::run(engine::Engine& engine, comm::Mesh& mesh,
                             std::int64_t samples, std::int64_t first, std::int64_t last,
-                            const std::function<void()>& beat) {
+                            const std::function<void()>& beat,
+                            const std::function<bool()>& stops) {
   const std::int64_t B = config_.batch.micro;
   AnswerTable table;
   table.log_probabilities.resize(static_cast<std::size_t>(source_.answers()));
@@ -77,6 +79,7 @@ AnswerTable AnswerPass::run(engine::Engine& engine, comm::Mesh& mesh,
   // As many rounds on every rank, for ranks that share weights or experts work together.
   for (std::int64_t round = first; round < last; ++round) {
     beat();
+    if (stops()) return {};
     fill((round * ranks + mesh.coordinate(comm::Axis::data)) * B, samples,
          engine.positions());
     const std::vector<double> values =

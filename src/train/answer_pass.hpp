@@ -29,9 +29,10 @@ class AnswerPass {
 
   // By the engine's weights as they are, of the first `samples` samples (0: of all), a
   // microbatch at a time. The same table on every rank. Collective over the mesh; `beat`
-  // is called before each round of microbatches.
+  // is called before each round of microbatches. `stops`: whether to leave off there, the
+  // same on all ranks; then the table is empty.
   AnswerTable run(engine::Engine& engine, comm::Mesh& mesh, std::int64_t samples,
-                  const std::function<void()>& beat);
+                  const std::function<void()>& beat, const std::function<bool()>& stops);
   // How many rounds of microbatches of all ranks the samples are; 0: all samples.
   std::int64_t rounds(std::int64_t samples) const;
   // As run() over all samples, but only the rounds from `first` to before `last`.
@@ -41,7 +42,7 @@ class AnswerPass {
  private:
   AnswerTable run(engine::Engine& engine, comm::Mesh& mesh, std::int64_t samples,
                   std::int64_t first, std::int64_t last,
-                  const std::function<void()>& beat);
+                  const std::function<void()>& beat, const std::function<bool()>& stops);
   void fill(std::int64_t first, std::int64_t samples,
             const std::vector<std::int64_t>& positions);
 

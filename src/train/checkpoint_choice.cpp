@@ -17,18 +17,26 @@ namespace trireme::train {
 namespace {
 
 // Opens a checkpoint and compares its digests, which the ranks share out. What the lowest
-// rank that finds damage says, on every rank; "" for a whole checkpoint.
+// rank that finds damage says, on every rank; "" for a whole checkpoint. What cannot be
+// read may be whole: nobody may pass it over, and write another in its place.
 std::string damage(comm::World& world, const std::string& path,
                    std::shared_ptr<io::CheckpointReader>& reader) {
   reader.reset();
+  std::string wrong;
   try {
     reader = std::make_shared<io::CheckpointReader>(world, path);
+    wrong = first_damage(world, *reader);
   } catch (const io::AgreedNewerFormat&) {
     throw;
   } catch (const comm::Agreed& error) {
-    return error.what();
+    wrong = error.what();
+    if (error.status() != Status::bad_content)
+      throw comm::Agreed(
+          error.status(),
+          format("{}; this checkpoint may be whole: start again once it can be read, or "
+                 "move it away to go on from the one before it",
+                 wrong));
   }
-  const std::string wrong = first_damage(world, *reader);
   if (!wrong.empty()) reader.reset();
   return wrong;
 }
@@ -51,11 +59,6 @@ ChosenCheckpoint look_elsewhere(const FindElsewhere& find, std::int64_t after,
   for (const auto& wrong : passed_over)
     log::warn("{}; {} will be taken", wrong, chosen.path);
   return chosen;
-}
-
-// Whether a checkpoint's directory lies in the folder, however its path is written.
-bool lies_in(const std::string& folder, const std::string& checkpoint) {
-  return io::absolute_path(parent_of(checkpoint)) == io::absolute_path(folder);
 }
 
 // The newest whole checkpoint; none: no reader.
@@ -88,6 +91,40 @@ ChosenCheckpoint choose(comm::World& world, const std::string& directory,
   return {};
 }
 
+// Whether a checkpoint lies in the folder of the run's own, by whatever path it was
+// named.
+bool lies_in(const std::string& folder, const std::string& checkpoint) {
+  const std::string own = io::absolute_path(folder);
+  return io::absolute_path(parent_of(checkpoint)) == own ||
+         parent_of(io::absolute_path(checkpoint)) == own;
+}
+
+// What checkpoint.resume names, all digests compared. A run that began from somebody
+// else's checkpoint and has later ones of its own by now goes on from these, for that is
+// what the same command means after a stop: then there is no reader.
+ChosenCheckpoint named(comm::World& world, const config::RunConfig& config,
+                       const std::string& folder,
+                       const std::vector<std::int64_t>& steps) {
+  ChosenCheckpoint from;
+  from.path = config.checkpoint.resume;
+  from.reader = std::make_shared<io::CheckpointReader>(world, from.path);
+  const std::int64_t step = from.reader->info().step;
+  const std::int64_t newest = steps.empty() ? 0 : steps.front();
+  bool own = false;
+  world.agree([&] {
+    if (world.rank() == 0) own = lies_in(folder, from.reader->directory());
+    require(newest <= step || !own, Status::cannot_create,
+            "'{}' is step {}, but '{}' holds later steps of this run, up to {}: give "
+            "another run.directory, or remove those",
+            from.path, step, config.run.directory, io::step_name(newest));
+  });
+  if (newest > step) return {};
+  from.of_other = world.rank() == 0 && !own;
+  const std::string wrong = first_damage(world, *from.reader);
+  if (!wrong.empty()) throw comm::Agreed(Status::bad_content, wrong);
+  return from;
+}
+
 }  // namespace
 
 ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& config,
@@ -104,16 +141,16 @@ ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& 
   });
   ChosenCheckpoint from;
   if (resume == "never") return from;
-  if (resume == "auto") {
+  if (resume != "auto") {
+    if (mend) mend_latest(world, folder, steps, resume);
+    from = named(world, config, folder, steps);
+  }
+  if (!from.reader) {
     from = mend ? newest_whole_checkpoint(world, folder, steps, find)
                 : choose(world, folder, steps, find);
-  } else {
-    if (mend) mend_latest(world, folder, steps, resume);
-    from.path = resume;
-    from.reader = std::make_shared<io::CheckpointReader>(world, resume);
-    const std::string wrong = first_damage(world, *from.reader);
-    if (!wrong.empty()) throw comm::Agreed(Status::bad_content, wrong);
-    from.of_other = world.rank() == 0 && !lies_in(folder, from.reader->directory());
+    if (resume != "auto" && from.reader)
+      log::info("resume    goes on from its own step {}, begun from {}",
+                from.reader->info().step, resume);
   }
   if (!from.reader) return from;
   const io::CheckpointInfo& info = from.reader->info();
@@ -123,11 +160,6 @@ ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& 
             "'{}' was written on another mesh, and checkpoint.load_on_mesh_change = "
             "false",
             from.path);
-    const std::int64_t newest = steps.empty() ? 0 : steps.front();
-    require(resume == "auto" || newest <= info.step, Status::cannot_create,
-            "'{}' is step {}, but '{}' holds later steps of this run, up to {}: give "
-            "another run.directory, or remove those",
-            from.path, info.step, config.run.directory, io::step_name(newest));
   });
   return from;
 }
@@ -151,7 +183,8 @@ std::vector<std::int64_t> checkpoint_steps(comm::World& world,
 }
 
 std::string first_damage(comm::World& world, io::CheckpointReader& reader) {
-  const std::string mine = reader.damage(world.rank(), world.size());
+  std::string mine;
+  world.agree([&] { mine = reader.damage(world.rank(), world.size()); });
   if (world.max(mine.empty() ? 0 : 1) == 0) return "";
   std::string first;
   for (const auto& text : world.gather_text(mine))

@@ -28,7 +28,9 @@ struct ChosenCheckpoint {
 using FindElsewhere =
     std::function<ChosenCheckpoint(std::int64_t after, std::int64_t last)>;
 
-// What checkpoint.resume of a run means; no reader: the run begins. `mend`: what a crash
+// What checkpoint.resume of a run means; no reader: the run begins. A path outside the
+// run's own checkpoints/ begins the run, which goes on from its own later ones as with
+// "auto". `mend`: what a crash
 // left in the folder is mended as below, else nothing is written. Collective. Throws an
 // Agreed Error(cannot_create) where the folder holds checkpoints that the run may not
 // have, Error(bad_content) as below and where the mesh may not change, and as readers do.
@@ -48,13 +50,14 @@ std::vector<std::int64_t> checkpoint_steps(comm::World& world,
 // taken. `latest` is made to point at the checkpoint that is returned, or the newest that
 // has all its files. Rank 0 holds the run's lock. Collective. Throws an Agreed
 // Error(bad_content) when all are damaged, or when the newest was written by a program
-// with a newer format.
+// with a newer format, and Error(missing_input) or Error(io) for one that cannot be read.
 ChosenCheckpoint newest_whole_checkpoint(comm::World& world, const std::string& directory,
                                          const std::vector<std::int64_t>& steps,
                                          const FindElsewhere& find = {});
 
 // Compares all digests, which the ranks share out. What the lowest rank that finds damage
-// says, on every rank; "" where there is none. Collective.
+// says, on every rank; "" where there is none. Collective. Throws an Agreed error where a
+// file cannot be read, which is no damage.
 std::string first_damage(comm::World& world, io::CheckpointReader& reader);
 
 // For a start from elsewhere: makes `latest` point at the newest that has all its files.

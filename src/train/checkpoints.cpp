@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoints.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -198,6 +199,13 @@ void Checkpoints::load(const ChosenCheckpoint& chosen) {
   }
   log::info("resume    from {} (step {}, {} tokens)", from, info.step, info.tokens);
   warn_of_changes(info.deck, deck_, config_.optimizer.schedule);
+  if (info.samples > 0 && info.samples != progress_.samples)
+    log::warn(
+        "resumed with {} samples of data; the checkpoint had {}: files of data.paths "
+        "have "
+        "changed, or how they are cut into samples, so that the order of samples is "
+        "another one",
+        progress_.samples, info.samples);
 }
 
 void Checkpoints::predict_save() {
@@ -281,6 +289,16 @@ bool Checkpoints::stops_before(double seconds) {
   const auto mine = stop_requests_.request({.step = seconds}, request_);
   request_ = static_cast<launch::StopRequest>(world_.max(static_cast<int>(mine)));
   if (!stops()) stop_requests_.fulfilled(request_);
+  return stops();
+}
+
+// A checkpoint that was asked for before is due all the same.
+bool Checkpoints::stops_meanwhile() {
+  const launch::TimeNeeded needed{progress_.step_seconds, progress_.save_seconds};
+  const auto mine = stop_requests_.request(needed, request_);
+  const bool save = request_ == launch::StopRequest::save;
+  request_ = static_cast<launch::StopRequest>(world_.max(static_cast<int>(mine)));
+  if (save) request_ = std::max(request_, launch::StopRequest::save);
   return stops();
 }
 

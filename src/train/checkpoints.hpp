@@ -52,9 +52,15 @@ class Checkpoints : public engine::StepObserver {
   // Between two parts of what is computed before the first step, the next of which takes
   // `seconds`: whether the run ends here. Collective over the world.
   bool stops_before(double seconds);
+  // Between two parts of what is computed behind a step, each about as long as a step:
+  // whether the run ends after this step, for which a checkpoint still has to fit.
+  // Collective over the world.
+  bool stops_meanwhile();
   // Whether the run ends before its last step, and why.
   bool stops() const { return launch::stops(request_); }
   std::string_view reason() const { return launch::reason(request_); }
+  // Which names this start in memory copies; "": it makes none.
+  std::string start_name() const { return partner_ ? partner_->attempt() : ""; }
   // "the next checkpoint is due after step 100", for the log.
   std::string describe_next() const;
 

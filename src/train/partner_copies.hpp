@@ -32,8 +32,8 @@ class PartnerCopies {
   // At a start: the newest step after `after`, but not after `last`, of which every shard
   // lies whole on a node of this world, all of them made by one start of the run, with
   // the shards that hold `boxes` brought to this rank's node, those of `kept` too on rank
-  // 0's; none: no reader. Says what it passes over. Copies that another run of the
-  // directory has left do not count.
+  // 0's; none: no reader. Says what it passes over. Copies of starts that the directory's
+  // status.toml does not name do not count: another run of the directory has left them.
   ChosenCheckpoint find(std::int64_t after, std::int64_t last,
                         const std::vector<io::TensorBox>& boxes);
   // The run goes on from this step, or from none (-1) of the copies: others are removed,
@@ -42,6 +42,9 @@ class PartnerCopies {
   // memory is taken.
   void start(std::int64_t step, const std::vector<io::TensorBox>& boxes);
 
+  // Which names this start in the copies that it makes: status.toml has it from before
+  // the first of them on.
+  const std::string& attempt() const { return attempt_; }
   // Whether a copy is due after a step.
   bool due(std::int64_t step) const;
   // Begins one, after the end of the last one.

@@ -36,16 +36,21 @@ std::vector<std::int64_t> numbers_in(const std::string& text) {
   return numbers;
 }
 
-// Was the last start of the run in this directory one of the same job? Else the copies
-// are of a run that somebody has removed since, or of another.
-bool goes_on(const std::string& directory) {
+// The starts of the run in this directory that may have made copies, as rank 0 finds
+// them, on every rank. Copies of others are of a run that somebody has removed since.
+std::set<std::string> starts_of(comm::World& world, const std::string& directory) {
+  std::string text;
   try {
-    const auto status = io::read_run_status(directory);
-    return status && !status->starts.empty() &&
-           status->starts.back().process.job == io::this_process().job;
-  } catch (const Error&) {
-    return false;  // RunRecord has warned of it
+    if (world.rank() == 0)
+      if (const auto status = io::read_run_status(directory))
+        for (const io::RunStart& start : status->starts)
+          if (!start.name.empty()) text += start.name + "\n";
+  } catch (const Error&) {  // RunRecord has warned of it
   }
+  std::istringstream lines(world.broadcast(text));
+  std::set<std::string> names;
+  for (std::string name; std::getline(lines, name);) names.insert(name);
+  return names;
 }
 
 // What this rank has found whole of a step: shards of its node, of which the ranks that
@@ -55,13 +60,18 @@ struct Found {
   std::string wrong;  // the first that is not
 };
 
-Found look(const io::ShardCopies& copies, std::int64_t step, int place, int on_node) {
+Found look(const io::ShardCopies& copies, const std::set<std::string>& starts,
+           std::int64_t step, int place, int on_node) {
   Found found;
   const std::vector<int> shards = copies.shards(step);
   for (std::size_t i = static_cast<std::size_t>(place); i < shards.size();
        i += static_cast<std::size_t>(on_node)) {
     try {
-      found.shards.emplace(shards[i], copies.check(step, shards[i]));
+      io::ShardCopies::Checked checked = copies.check(step, shards[i]);
+      if (starts.contains(checked.info.attempt))
+        found.shards.emplace(shards[i], std::move(checked));
+      else if (found.wrong.empty())
+        found.wrong = "a start made them that status.toml of this run does not name";
     } catch (const Error& error) {
       if (found.wrong.empty()) found.wrong = error.what();
     }
@@ -87,20 +97,12 @@ struct Holders {
   }
 };
 
-// Copies of programs that did not name their start are of one without a name.
-constexpr std::string_view no_attempt = "-";
-
-std::string_view attempt_of(const io::ShardCopies::Checked& checked) {
-  const std::string& attempt = checked.info.attempt;
-  return attempt.empty() ? no_attempt : std::string_view(attempt);
-}
-
 // A line for each start that has made some of a rank's shards: its name, how many shards
 // the step has, and these.
 std::string lines_of(const Found& found) {
   std::map<std::string_view, std::string> lines;
   for (const auto& [shard, checked] : found.shards) {
-    std::string& line = lines[attempt_of(checked)];
+    std::string& line = lines[checked.info.attempt];
     if (line.empty()) line = format("{} ", checked.info.mesh.size());
     line += format("{} ", shard);
   }
@@ -180,7 +182,7 @@ ShardHolders whole_step(comm::World& world, std::int64_t step, Found& found) {
     return {};
   }
   std::erase_if(found.shards,
-                [&](const auto& one) { return attempt_of(one.second) != attempt; });
+                [&](const auto& one) { return one.second.info.attempt != attempt; });
   return ShardHolders::from_text(
       world.broadcast(whole ? ShardHolders(newest->first).text() : ""));
 }
@@ -297,10 +299,11 @@ void carry_out(comm::World& world, comm::Group& everyone, const io::ShardCopies&
 
 ChosenCheckpoint PartnerCopies::find(std::int64_t after, std::int64_t last,
                                      const std::vector<io::TensorBox>& boxes) {
-  if (world_.max(world_.rank() == 0 && goes_on(run_directory_) ? 1 : 0) == 0) return {};
+  const std::set<std::string> starts = starts_of(world_, run_directory_);
+  if (starts.empty()) return {};
   const int place = places_->place();
   for (const std::int64_t step : candidates(world_, copies_, place, after, last)) {
-    Found found = look(copies_, step, place, places_->on_node());
+    Found found = look(copies_, starts, step, place, places_->on_node());
     const ShardHolders holders = whole_step(world_, step, found);
     if (holders.shards() == 0) continue;
     const std::string folder = copies_.folder_of(step);

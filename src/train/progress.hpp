@@ -15,6 +15,7 @@ struct Progress {
   // Of these, those that this directory's metrics tell of: none where the checkpoint is
   // another directory's. On rank 0 (Checkpoints).
   std::int64_t own_steps = 0;
+  std::int64_t samples = 0;                                // of the data (Trainer)
   double loss = std::numeric_limits<double>::quiet_NaN();  // of the last step (Trainer)
   double step_seconds = 0;        // usual time of a step, smoothed (Recorder)
   double predicted_seconds = 0;   // of a step, by a plan; 0: none (Trainer)

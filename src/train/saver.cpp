@@ -55,6 +55,7 @@ io::CheckpointInfo info_of_run(const comm::World& world, const config::RunConfig
 void add_progress(io::CheckpointInfo& info, const Progress& progress) {
   info.step = progress.step;
   info.tokens = progress.tokens;
+  info.samples = progress.samples;
   info.written = io::utc_time();
   info.loss.reset();
   if (std::isfinite(progress.loss)) info.loss = progress.loss;

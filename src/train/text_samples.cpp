@@ -144,7 +144,8 @@ void TextSamples::grow(comm::World& world, engine::Engine& engine, std::int64_t 
 std::vector<TextSamples::Sample> TextSamples::write(comm::World& world,
                                                     engine::Engine& engine,
                                                     std::int64_t step,
-                                                    const std::function<void()>& beat) {
+                                                    const std::function<void()>& beat,
+                                                    const std::function<bool()>& stops) {
   const auto B = static_cast<std::size_t>(config_.batch.micro);
   for (Line& line : lines_) {
     line.tokens.resize(line.prompt_tokens);
@@ -160,6 +161,7 @@ std::vector<TextSamples::Sample> TextSamples::write(comm::World& world,
       }
       if (all_ended) break;
       beat();
+      if (stops()) return {};
       grow(world, engine, step, first);
     }
   }

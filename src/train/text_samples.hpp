@@ -33,9 +33,11 @@ class TextSamples {
   // Whether samples are due after step `step`.
   bool due(std::int64_t step) const;
   // Of each prompt, the same on every rank. Collective over the world, which is the
-  // mesh's. `beat` is called before each forward.
+  // mesh's. `beat` is called before each forward. `stops`: whether to leave off there,
+  // the same on all ranks; then there are none.
   std::vector<Sample> write(comm::World& world, engine::Engine& engine, std::int64_t step,
-                            const std::function<void()>& beat);
+                            const std::function<void()>& beat,
+                            const std::function<bool()>& stops);
 
   // The drawn token: the largest of logit / temperature + a Gumbel number of (seed, step,
   // prompt, position, token), which is a draw from the softmax (Gumbel, 1954) that needs

@@ -76,6 +76,10 @@ Trainer::Trainer(comm::World& world, comm::Mesh& mesh, comm::Watchdog& watchdog,
   engine_.emplace(config_, mesh_, mesh_.device());
   start(gpu);
   progress_.predicted_seconds = planned_.step_seconds;
+  if (config_.learns_pairs() && progress_.step >= config_.run.steps) {
+    announce();  // nothing is to be done, for which no reference is needed
+    return;
+  }
   if (config_.learns_pairs() && !start_pairs()) return;
   loader_.emplace(
       *source_,
@@ -102,6 +106,7 @@ void Trainer::open_data() {
   Faults::at_start(config_.debug.fault, world_.rank());
   route_.emplace(mesh_, config_, config_.data);
   source_ = open(config_.data, *route_, "data-index");
+  progress_.samples = source_->samples();
   const engine::SampleRoute validation(mesh_, config_, config_.validation);
   validation_.emplace(config_, validation, [&](const io::SourceConfig& data) {
     return open(data, validation, "validation-index");
@@ -219,13 +224,13 @@ Status Trainer::stop_before_first_step() {
 }
 
 Status Trainer::run() {
-  if (!loader_) return stop_before_first_step();
   if (progress_.step >= config_.run.steps) {
     log::info("nothing to do: {} of {} steps are done", progress_.step,
               config_.run.steps);
     checkpoints_->finish();
     return Status::done;
   }
+  if (!loader_) return stop_before_first_step();
   try {
     while (progress_.step < config_.run.steps && !checkpoints_->stops()) step();
     checkpoints_->finish();
@@ -253,13 +258,20 @@ void Trainer::step() {
   progress_.step = result.step;
   progress_.tokens += result.tokens;
   progress_.loss = result.loss;
-  if (checkpoints_->saves_now()) engine_->average_copies(*observers_);
-  health_->check_replicas(checkpoints_->saves_now());
+  const bool saves = checkpoints_->saves_now();
+  make_ready_to_save(saves);
   recorder_->record(result);
   checkpoints_->poll();
-  if (validation_->due(progress_.step)) validate();
-  if (samples_->due(progress_.step)) write_samples();
+  // A run that ends here saves at once: whoever stops it may not wait.
+  if (!checkpoints_->stops() && validation_->due(progress_.step)) validate();
+  if (!checkpoints_->stops() && samples_->due(progress_.step)) write_samples();
+  if (!saves && checkpoints_->saves_now()) make_ready_to_save(true);
   checkpoints_->save_if_due();
+}
+
+void Trainer::make_ready_to_save(bool saves) {
+  if (saves) engine_->average_copies(*observers_);
+  health_->check_replicas(saves);
 }
 
 const engine::Batch& Trainer::read_batch() {
@@ -271,16 +283,25 @@ const engine::Batch& Trainer::read_batch() {
 }
 
 void Trainer::validate() {
-  const Validation::Loss loss = validation_->run(
-      *engine_, mesh_, [this] { watchdog_.beat("validation", progress_.step); });
-  progress_.validation_seconds = loss.seconds;
-  recorder_->record_validation(loss);
+  const auto beat = [this] { watchdog_.beat("validation", progress_.step); };
+  const auto stops = [this] { return checkpoints_->stops_meanwhile(); };
+  const auto loss = validation_->run(*engine_, mesh_, beat, stops);
+  if (!loss) return say_cut_short("the validation is");
+  progress_.validation_seconds = loss->seconds;
+  recorder_->record_validation(*loss);
 }
 
 void Trainer::write_samples() {
-  recorder_->record_samples(samples_->write(world_, *engine_, progress_.step, [this] {
-    watchdog_.beat("samples of text", progress_.step);
-  }));
+  const auto beat = [this] { watchdog_.beat("samples of text", progress_.step); };
+  const auto stops = [this] { return checkpoints_->stops_meanwhile(); };
+  const auto samples = samples_->write(world_, *engine_, progress_.step, beat, stops);
+  if (checkpoints_->stops()) return say_cut_short("texts are");
+  recorder_->record_samples(samples);
+}
+
+void Trainer::say_cut_short(const char* what) const {
+  log::info("step {}  {} left off, for the run ends here by {}", progress_.step, what,
+            checkpoints_->reason());
 }
 
 }  // namespace trireme::train

@@ -57,6 +57,8 @@ class Trainer {
   Status run();
 
   std::int64_t steps_done() const { return progress_.step; }
+  // Which names this start in memory copies; "": it makes none.
+  std::string start_name() const { return checkpoints_->start_name(); }
 
  private:
   void open_data();
@@ -70,8 +72,10 @@ class Trainer {
   void announce() const;
   void step();
   const engine::Batch& read_batch();
+  void make_ready_to_save(bool saves);
   void validate();
   void write_samples();
+  void say_cut_short(const char* what) const;
 
   comm::World& world_;
   comm::Mesh& mesh_;
@@ -96,7 +100,8 @@ class Trainer {
   std::optional<SlowHosts> slow_hosts_;  // on rank 0
   std::optional<engine::StepObservers> observers_;
   std::optional<References> references_;  // where pairs are learned from
-  std::optional<BatchLoader> loader_;     // null: stopped while references were computed
+  std::optional<BatchLoader> loader_;     // null: stopped while references were computed,
+                                          // or nothing is to be done for pairs
 };
 
 }  // namespace trireme::train

@@ -61,11 +61,13 @@ void Validation::fill(std::int64_t first, const std::vector<std::int64_t>& posit
   }
 }
 
-Validation::Loss Validation::run_pairs(engine::Engine& engine, comm::Mesh& mesh,
-                                       const std::function<void()>& beat) const {
+std::optional<Validation::Loss> Validation::run_pairs(
+    engine::Engine& engine, comm::Mesh& mesh, const std::function<void()>& beat,
+    const std::function<bool()>& stops) const {
   const AnswerTable answers =
       AnswerPass(config_, *source_)
-          .run(engine, mesh, config_.metrics.validate_sequences, beat);
+          .run(engine, mesh, config_.metrics.validate_sequences, beat, stops);
+  if (answers.tokens.empty()) return {};
   double loss = 0, right = 0, pairs = 0;
   const auto score = [&](std::size_t i) {
     return nn::AnswerScore{answers.log_probabilities[i], references_[i],
@@ -78,16 +80,17 @@ Validation::Loss Validation::run_pairs(engine::Engine& engine, comm::Mesh& mesh,
     right += pair.rewards[0] > pair.rewards[1] ? 1 : 0;
     pairs += 1;
   }
-  return {.mean = loss / std::max(pairs, 1.0), .right = right / std::max(pairs, 1.0)};
+  return Loss{.mean = loss / std::max(pairs, 1.0), .right = right / std::max(pairs, 1.0)};
 }
 
-Validation::Loss Validation::run(engine::Engine& engine, comm::Mesh& mesh,
-                                 const std::function<void()>& beat) {
+std::optional<Validation::Loss> Validation::run(engine::Engine& engine, comm::Mesh& mesh,
+                                                const std::function<void()>& beat,
+                                                const std::function<bool()>& stops) {
   const auto begin = std::chrono::steady_clock::now();
   if (has_pairs()) {
-    Loss loss = run_pairs(engine, mesh, beat);
+    std::optional<Loss> loss = run_pairs(engine, mesh, beat, stops);
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    loss.seconds = time.count();
+    if (loss) loss->seconds = time.count();
     return loss;
   }
   const auto& positions = engine.positions();
@@ -99,6 +102,7 @@ Validation::Loss Validation::run(engine::Engine& engine, comm::Mesh& mesh,
   // in the last one some may have nothing but ignored rows.
   for (std::int64_t round = 0; round * ranks * B < sequences(); ++round) {
     beat();
+    if (stops()) return {};
     if (route_.reads())
       fill((round * ranks + mesh.coordinate(comm::Axis::data)) * B, positions);
     valid += static_cast<double>(route_.hand_on(
@@ -108,7 +112,7 @@ Validation::Loss Validation::run(engine::Engine& engine, comm::Mesh& mesh,
   }
   engine.totals().sum_validation(loss, valid);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  return {loss / std::max(valid, 1.0), time.count()};
+  return Loss{loss / std::max(valid, 1.0), time.count()};
 }
 
 }  // namespace trireme::train

@@ -42,11 +42,15 @@ class Validation {
   // Whether it is due after step `step`.
   bool due(std::int64_t step) const;
   // Collective over the mesh. `beat` is called before each round of microbatches.
-  Loss run(engine::Engine& engine, comm::Mesh& mesh, const std::function<void()>& beat);
+  // `stops`: whether to leave off there, the same on all ranks; then there is no loss.
+  std::optional<Loss> run(engine::Engine& engine, comm::Mesh& mesh,
+                          const std::function<void()>& beat,
+                          const std::function<bool()>& stops);
 
  private:
-  Loss run_pairs(engine::Engine& engine, comm::Mesh& mesh,
-                 const std::function<void()>& beat) const;
+  std::optional<Loss> run_pairs(engine::Engine& engine, comm::Mesh& mesh,
+                                const std::function<void()>& beat,
+                                const std::function<bool()>& stops) const;
   nn::Documents documents_of(std::int64_t T) const;
   void fill(std::int64_t first, const std::vector<std::int64_t>& positions);
   std::int64_t sequences() const;

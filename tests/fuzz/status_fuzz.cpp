@@ -11,8 +11,8 @@ std::string text_of(const io::RunStatus& status) {
       format("{} {} {} {} {}\n", status.running, static_cast<int>(status.status),
              status.message, status.ended, status.steps);
   for (const io::RunStart& start : status.starts)
-    text += format("{} {} {} {} {} {}\n", start.step, start.ranks, start.process.host,
-                   start.process.pid, start.process.job, start.process.since);
+    text += format("{} {} {} {} {} {} {}\n", start.step, start.ranks, start.process.host,
+                   start.process.pid, start.process.job, start.process.since, start.name);
   return text;
 }
 

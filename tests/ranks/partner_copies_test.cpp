@@ -32,12 +32,7 @@ class Nodes {
     config_.run.directory = folder_.path();
     config_.checkpoint.partner = 2;
     config_.checkpoint.partner_directory = std::string("$") + variable;
-    if (world().rank() == 0) {
-      io::RunStatus status;
-      status.starts.push_back({0, world().size(), io::this_process()});
-      io::write_run_status(folder_.path(), status);
-    }
-    world().barrier();
+    note("");
   }
   ~Nodes() { ::unsetenv(variable); }
 
@@ -45,10 +40,24 @@ class Nodes {
     return folder_.path() + "/memory-" + std::to_string(node);
   }
   PartnerCopies start() { return {world(), mesh_, config_}; }
+  // As a run does of each of its starts; "": of one that failed before it began.
+  void note(const std::string& name) {
+    io::RunStart one{0, world().size(), io::this_process()};
+    one.name = name;
+    status_.starts.push_back(one);
+    if (world().rank() == 0) io::write_run_status(folder_.path(), status_);
+    world().barrier();
+  }
+  // Somebody removes the run's directory, and another run begins in it.
+  void forget_starts() {
+    status_.starts.clear();
+    note("");
+  }
   // Copies of a start that writes `value` into every element, at step 4.
   void copy(double value) {
     Box box(value);
     PartnerCopies copies = start();
+    note(copies.attempt());
     copies.start(-1, {box.box});
     io::CheckpointInfo info = test::fake_info(4);
     info.mesh = {1, world().size(), 1, 1};
@@ -126,6 +135,7 @@ class Nodes {
   test::SharedFolder folder_;
   comm::Mesh mesh_;
   config::RunConfig config_;
+  io::RunStatus status_;
 };
 
 // A node that was away when the run reached a step again has copies of its first time.
@@ -149,6 +159,19 @@ TEST(PartnerCopiesOfRanks, AnOlderStartThatIsWholeIsTaken) {
   nodes.take_back(1);
   nodes.forget(0, world().size() - 1);
   EXPECT_EQ(nodes.found(), 1);
+}
+
+// Also outside a batch system, where all jobs have one name, and after a start that
+// failed.
+TEST(PartnerCopiesOfRanks, CopiesOfARunThatWasRemovedDoNotCount) {
+  Nodes nodes;
+  nodes.copy(1);
+  nodes.forget_starts();
+  EXPECT_EQ(nodes.found(), -1);
+  nodes.note("another");
+  EXPECT_EQ(nodes.found(), -1);
+  nodes.copy(2);
+  EXPECT_EQ(nodes.found(), 2);
 }
 
 // Two hosts see one folder, as on a network's file system.

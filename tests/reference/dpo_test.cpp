@@ -162,7 +162,9 @@ TEST_P(DpoTest, LossesAndGradientsAreThoseOfPyTorch) {
         weights.read("weights/" + box.named->tensor, box.global_begin, box.data);
     engine.store().refresh_weights();
     // 1. log-probabilities, without gradients
-    const AnswerTable table = AnswerPass(config, pairs).run(engine, mesh, 0, [] {});
+    const AnswerTable table = AnswerPass(config, pairs)
+                                  .run(
+                                      engine, mesh, 0, [] {}, [] { return false; });
     for (std::size_t i = 0; i < wanted.size(); ++i)
       EXPECT_NEAR(table.log_probabilities[i], wanted[i], tolerance * std::abs(wanted[i]));
     EXPECT_EQ(table.tokens, (std::vector<double>{5, 4, 5, 6}));

@@ -32,7 +32,7 @@ LD_PRELOAD="$TRIREME_IO_FAULTS" exec "$TRIREME" "\$@"
 SCRIPT
 chmod +x "$work/faulty"
 # faulty KIND AT: the second save of a run, with a fault at a call. Kinds: 0 count, 1 once,
-# 4 kill.
+# 4 kill, 6 all that reads from there on.
 faulty() {
   rm -rf "$work/run"
   cp -r "$work/first" "$work/run"
@@ -59,6 +59,13 @@ for fault in 1:5 1:2 1:1 4:4 4:2 4:1; do
     test "$status" = 0
   check "kind $kind at call $at of $calls (status $ended): mended" mended
 done
+
+# What cannot be read may be whole: it is not passed over, and nothing is written in its place.
+faulty 6 1
+check "a checkpoint that cannot be read" expect 74 'step-00000002/.*this checkpoint may be whole'
+run 1 train $deck run.directory="$work/run" $base
+check "once it can be read" test "$status" = 0
+check "the run goes on from it" mended
 
 # A run that is done, whose folder is not: a stale link, and what crashes left.
 ln -sfn step-00000002 "$work/run/checkpoints/latest"

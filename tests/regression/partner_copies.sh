@@ -106,6 +106,8 @@ check "a missing copy: said" grep -q 'no node that is left has shard 1 of 4; pas
 check "a missing copy: from the beginning" identical gone whole
 killed removed parallel.tensor=2
 rm -rf "$work/removed"
+nodes 2 2 run.directory="$work/removed" $some $copies parallel.tensor=2 debug.fault=throw@start@0
+check "another run in the directory fails first" test "$status" = 70
 nodes 2 2 run.directory="$work/removed" $some $copies parallel.tensor=2 run.seed=2
 check "another run in the directory: anew" test "$status" = 0 -a -z "$(grep '^resume' "$work/out")"
 

@@ -83,6 +83,10 @@ check "the request is taken" [ ! -e "$work/asked/stop" ]
 cp "$work/asked/reference.h5" "$work/early.h5"
 prefer asked 2 checkpoint.every=6
 check "a stopped one is the same to the bit" identical asked whole
+rm "$work/asked/reference.h5"
+prefer asked 2 checkpoint.every=6
+check "a run that is done needs no reference" [ "$status" = 0 ]
+check "and says that it is" grep -q 'nothing to do: 6 of 6 steps are done' "$work/out"
 # again NAME: a start of a run without a step, which has $work/NAME.h5 from before.
 again() {
   mkdir "$work/$1"

@@ -34,6 +34,16 @@ status=$?
 check "a signal ends the run with status 75" test "$status" = 75
 check "and leaves a checkpoint" test -e "$work/signal/checkpoints/latest"
 
+# Data that have grown since are told of.
+cp LICENSE "$work/text"
+grown() { run 1 train $deck run.directory="$work/grown" $short parallel.tensor=1 "data.paths=[\"$work/text\"]" "$@"; }
+grown
+grown run.steps=7
+check "the same data: no word of them" test "$status" = 0 -a -z "$(grep 'samples of data' "$work/out")"
+cat LICENSE >>"$work/text"
+grown run.steps=8
+check "data that have changed" grep -q 'warning: resumed with [0-9]* samples of data; the checkpoint had [0-9]*:' "$work/out"
+
 # Another mesh reads what this one wrote, bit for bit; resuming there goes on.
 run 2 train $deck run.directory="$work/whole" $short run.steps=8 parallel.tensor=1
 check "resumes on another mesh" test "$status" = 0

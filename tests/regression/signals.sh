@@ -93,6 +93,43 @@ kill -INT $pid
 ends
 check "a second one leaves at once" test "$status" = 130
 
+# A validation that would take minutes does not keep a run from ending, whether that is asked
+# for or the limit of its time comes near.
+slow="$long metrics.validate_every=1 metrics.validate_sequences=0
+      data.validation_paths=[\"$work/data\"]"
+start "$MPIRUN" -n 2 "$TRIREME" train $deck run.directory="$work/validated" $slow
+until_true steps_of "$work/validated" 1
+kill -USR1 $pid
+ends
+check "a signal in a validation" test "$status" = 75 -a -d "$work/validated/checkpoints/step-00000001"
+check "says what is left off" said 'the validation is left off, for the run ends here by a signal'
+check "which is not recorded" test -z "$(field "$work/validated/metrics.jsonl" validation_loss)"
+start "$TRIREME" train $deck run.directory="$work/limited" $slow run.time_limit=3
+ends
+check "run.time_limit in the first validation" test "$status" = 75
+check "ends the run there" said 'stopped after step 1 by run.time_limit'
+mkdir "$work/samples" && touch "$work/samples/stop"
+start "$TRIREME" train $deck run.directory="$work/samples" $slow
+ends
+check "a known stop begins no validation" test "$status" = 75 -a -z "$(grep 'left off' "$work/out")"
+prompts=$(seq -s , 100 139 | sed 's/[0-9]*/"&"/g')
+start "$TRIREME" train $deck run.directory="$work/texts" $long metrics.sample_every=1 \
+  "metrics.sample_prompts=[$prompts]" metrics.sample_tokens=500 model.sequence=512
+until_true steps_of "$work/texts" 1
+kill -TERM $pid
+ends
+check "SIGTERM in texts" test "$status" = 75
+check "says that they are left off" said 'texts are left off, for the run ends here by a signal'
+
+# A directory that is moved while the run is in it is not made anew.
+start "$TRIREME" train $deck run.directory="$work/moved" $long
+until_true steps_of "$work/moved" 2
+mv "$work/moved" "$work/elsewhere"
+kill -TERM $pid
+ends
+check "a directory that is moved" expect 73 "$work/moved: was moved or removed while the run was in it"
+check "is not made anew" test ! -e "$work/moved"
+
 # 4. SIGUSR1: a warning near the end of a job that is known, else a stop.
 near=$(($(date +%s) + 300)) far=$(($(date +%s) + 36000))
 usr1() { # DIRECTORY END

@@ -15,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t step = 7;
+constexpr auto start_name = "start";
 
 // The folder of the run's copies that find_partners() has made there.
 std::string copies_in(const std::string& memory) {
@@ -31,7 +32,7 @@ void make_nodes(const std::string& folder, int nodes) {
   for (int node = 0; node < nodes; ++node)
     fs::create_directories(node_memory(folder, node));
   io::RunStatus status;
-  status.starts.push_back({0, 1, io::this_process()});
+  status.starts.push_back({0, 1, io::this_process(), 0, 0, start_name});
   io::write_run_status(folder, status);
 }
 
@@ -49,7 +50,7 @@ void copy_shard(const std::string& folder, int rank, int ranks, Share& share) {
   info.program_version = "test";
   info.step = step;
   info.mesh.data = ranks;
-  info.attempt = "start";
+  info.attempt = start_name;
   const int node = rank / ranks_on_node, nodes = ranks / ranks_on_node;
   for (const int other : {node, (node + 1) % nodes})
     io::ShardCopies(copies_in(node_memory(folder, other)))

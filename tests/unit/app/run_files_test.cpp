@@ -43,6 +43,7 @@ TEST_F(RunFiles, StatusReadsBack) {
   status.ended = "2026-01-31T23:59:59Z";
   status.steps = 30;
   status.starts = {{0, 4, {"n1", 12, "77_3", "2026-01-31T22:00:00Z"}}, {10, 8, {}}};
+  status.starts[1].name = "18-ab";
   io::write_run_status(folder_, status);
   const auto back = io::read_run_status(folder_);
   ASSERT_TRUE(back);
@@ -55,6 +56,8 @@ TEST_F(RunFiles, StatusReadsBack) {
   EXPECT_EQ(back->starts[0].process.describe(), status.starts[0].process.describe());
   EXPECT_EQ(back->starts[1].step, 10);
   EXPECT_EQ(back->starts[1].ranks, 8);
+  EXPECT_EQ(back->starts[0].name, "");
+  EXPECT_EQ(back->starts[1].name, "18-ab");
 }
 
 TEST_F(RunFiles, MetricsAreReadInAnyState) {
@@ -188,6 +191,35 @@ TEST_F(RunFiles, ARunDirectoryIsCheckedBeforeAnythingIsTouched) {
       fs::remove(path);
     }
   }
+}
+
+// Else the run would find it when it comes to that step, and end without a checkpoint.
+TEST_F(RunFiles, WhatBearsTheNameOfACheckpointIsADirectory) {
+  fs::create_directories(folder_ + "/checkpoints/step-00000001");
+  fs::create_directories(folder_ + "/kept");
+  fs::create_directory_symlink(folder_ + "/kept", folder_ + "/checkpoints/step-00000002");
+  put("checkpoints/step-3", "a file of somebody's");
+  EXPECT_NO_THROW(io::check_run_directory(folder_));
+  const std::string path = folder_ + "/checkpoints/step-00000004";
+  const auto refusal = [&]() -> std::string {
+    try {
+      io::check_run_directory(folder_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::cannot_create);
+      return error.what();
+    }
+    return "";
+  };
+  put("checkpoints/step-00000004", "");
+  EXPECT_EQ(refusal().find(path + ": is a file"), 0u) << refusal();
+  fs::remove(path);
+  for (const std::string target : {"nowhere", "step-3"}) {
+    fs::create_symlink(target, path);
+    EXPECT_EQ(refusal().find(path + ": is a link that leads to no directory"), 0u)
+        << refusal();
+    fs::remove(path);
+  }
+  EXPECT_EQ(refusal(), "");
 }
 
 TEST_F(RunFiles, ARequestIsARegularFile) {

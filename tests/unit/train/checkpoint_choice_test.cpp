@@ -3,6 +3,8 @@
 #include "train/checkpoint_choice.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <limits>
@@ -89,6 +91,53 @@ TEST(CheckpointChoice, AllDamagedIsAnError) {
   test::expect_contains(text, folder.step(2));
 }
 
+// No file can be opened while it lives.
+class NoMoreFiles {
+ public:
+  NoMoreFiles() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const int free = ::dup(0);
+    ::close(free);
+    const rlimit now{static_cast<rlim_t>(free), before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &now);
+  }
+  ~NoMoreFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoMoreFiles(const NoMoreFiles&) = delete;
+  NoMoreFiles& operator=(const NoMoreFiles&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+// It may be whole: to go back would lose steps, and to write it anew a whole checkpoint.
+TEST(CheckpointChoice, WhatCannotBeOpenedIsNotDamaged) {
+  const Folder folder;
+  const auto steps = checkpoint_steps(world(), folder.path(), true);
+  const auto [text, status] = test::error_of([&] {
+    const NoMoreFiles limit;
+    newest_whole_checkpoint(world(), folder.path(), steps);
+  });
+  EXPECT_EQ(status, Status::missing_input);
+  test::expect_contains(text, folder.step(2));
+  test::expect_contains(text, "may be whole");
+  EXPECT_EQ(folder.latest(), io::step_name(2));
+  io::CheckpointReader reader(folder.step(2), 0, 0);  // opens no shard yet
+  const auto [why, kind] = test::error_of([&] {
+    const NoMoreFiles limit;
+    reader.damage(0, 1);
+  });
+  EXPECT_EQ(kind, Status::io);
+  test::expect_contains(why, "cannot be opened");
+  // Nor is a folder that cannot be listed one without checkpoints.
+  const Directory open(folder.path());
+  const auto [reason, error] = test::error_of([&] {
+    const NoMoreFiles limit;
+    io::restore_set_aside(open);
+  });
+  EXPECT_EQ(error, Status::io);
+  test::expect_contains(reason, "cannot be read");
+}
+
 TEST(CheckpointChoice, WhatACrashLeftIsMended) {
   const Folder folder;
   const std::string unfinished = folder.path() + "/" + io::temporary_name(3);
@@ -133,6 +182,34 @@ TEST(CheckpointChoice, DamageDoesNotHideWhatIsElsewhere) {
   EXPECT_EQ(chosen().path, "elsewhere") << "nothing else is whole";
   EXPECT_EQ(asked, (Ranges{{2, ever}, {1, 2}, {0, 1}}));
   EXPECT_EQ(folder.latest(), io::step_name(2)) << "which has all its files";
+}
+
+// The same command goes on after a stop, also where it names what the run began from.
+TEST(CheckpointChoice, ARunThatBeganElsewhereGoesOnFromItsOwnLaterSteps) {
+  const SharedFolder run;
+  const Folder begun_from;
+  const std::string own = run.path() + "/checkpoints";
+  test::Memory memory;
+  const auto boxes = test::fake_boxes(memory, 1, 1);
+  config::RunConfig config;
+  config.run.directory = run.path();
+  config.checkpoint.load_on_mesh_change = true;
+  config.checkpoint.resume = begun_from.step(2);
+  const auto path = [&] { return chosen_checkpoint(world(), config, true).path; };
+  EXPECT_EQ(path(), begun_from.step(2)) << "there is nothing of its own yet";
+  for (const std::int64_t step : {3, 4})
+    io::write_checkpoint(world(), own, test::fake_info(step), boxes, 0);
+  EXPECT_EQ(path(), own + "/" + io::step_name(4));
+  for (const std::string& name :
+       {own + "/" + io::step_name(3), run.path() + "/earlier"}) {
+    if (world().rank() == 0 && !fs::exists(name))
+      fs::create_directory_symlink(own + "/" + io::step_name(3), name);
+    world().barrier();
+    config.checkpoint.resume = name;
+    const auto [text, status] = test::error_of(path);
+    EXPECT_EQ(status, Status::cannot_create) << name;
+    test::expect_contains(text, "holds later steps of this run");
+  }
 }
 
 // For a start from elsewhere names are enough: `latest` is not what is loaded.

@@ -113,6 +113,27 @@ TEST(Saver, KeepsTheNewestAndWhatTheDeckKeeps) {
   EXPECT_EQ(run.steps(), (std::vector<std::int64_t>{1, 3, 4, 5}));
 }
 
+// Else what a run has saved would lie in two places.
+TEST(Saver, ADirectoryThatWasMovedIsNotMadeAnew) {
+  OneWeight run;
+  run->save(at(1));
+  const std::string directory = parent_of(run.path()), moved = directory + "-moved";
+  std::filesystem::rename(directory, moved);
+  const auto refusal = [&] {
+    const auto [text, status] = test::error_of([&] { run->save(at(2)); });
+    EXPECT_EQ(status, Status::cannot_create);
+    test::expect_contains(text, directory + ": was moved or removed while the run was");
+  };
+  refusal();
+  EXPECT_FALSE(std::filesystem::exists(directory));
+  std::filesystem::create_directory(directory);  // another one is not the run's
+  refusal();
+  std::filesystem::remove(directory);
+  std::filesystem::rename(moved, directory);
+  run->save(at(2));
+  EXPECT_EQ(run.steps(), (std::vector<std::int64_t>{1, 2}));
+}
+
 // A failure is an error of the run, unless it ends for another reason already.
 TEST(Saver, AFailureIsAnErrorOrAWarning) {
   OneWeight run({"checkpoint.async=true"});
