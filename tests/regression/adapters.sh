@@ -46,6 +46,10 @@ run 1 evaluate "$work/base" tokens.h5 --logits "$work/again.h5"
 check "what is merged can be taken away" "$H5_COMPARE" "$work/again.h5" "$work/base.h5" 2e-5
 run 1 evaluate llama tokens.h5 --adapter "$adapters/llama=0.5,$adapters/llama=0.5" --logits "$work/half.h5"
 check "two halves are a whole" "$H5_COMPARE" "$work/half.h5" "$adapters/llama.h5" 2e-5
+cp -r "$adapters/llama" "$work/negative"
+sed -i -e 's/"lora_alpha": 6/"lora_alpha": -6/' -e 's/"mlp.up_proj": 9/"mlp.up_proj": -9/' "$work/negative/adapter_config.json"
+run 1 evaluate llama tokens.h5 --adapter "$work/negative=-1" --logits "$work/half.h5"
+check "a negative lora_alpha is one" "$H5_COMPARE" "$work/half.h5" "$adapters/llama.h5" 2e-5
 run 1 train "$deck" "run.directory=$work/on" "adapter.from=$work/adapter" run.steps=1
 check "a run starts from a folder" test "$status" = 0
 
@@ -145,6 +149,21 @@ fresh && sed -i 's/"model\.layers/"nowhere/' "$work/damaged/adapter_config.json"
 damaged 65 "names none of the modules that have matrices"
 fresh && sed -i 's/"target_modules": \[/"target_modules": 7, "more": [/' "$work/damaged/adapter_config.json"
 damaged 65 "target_modules"
+changed() { fresh && sed -i "s/$1/$2/" "$work/damaged/adapter_config.json"; } # OLD NEW, of its configuration
+for way in pissa_niter_16 OLoRA corda loftq lora_ga; do
+  changed '"init_lora_weights": true' "\"init_lora_weights\": \"$way\""
+  damaged 65 "'init_lora_weights' = \"$way\" changes the model's weights.*path_initial_model_for_weight_conversion"
+done
+changed '"alora_invocation_tokens": null' '"alora_invocation_tokens": [5, 6]'
+damaged 65 "'alora_invocation_tokens' = \[5,6\] lets the adapter act behind these tokens alone"
+changed '"layer_replication": null' '"layer_replication": [[0, 2], [1, 2]]'
+damaged 65 "'layer_replication' = .* repeats layers of the model"
+changed '"modules_to_save": null' '"modules_to_save": 5'
+damaged 65 "'modules_to_save' = 5 is no list of the names of modules"
+changed '"q_proj": 2' '"q_(proj": 2'
+damaged 65 "adapter_config.json: 'rank_pattern' has the pattern 'q_(proj', which is no regular expression"
+changed '"q_proj": 2' '"q_proj": 0.5'
+damaged 65 "'rank_pattern.q_proj'"
 fresh && echo "{" >"$work/damaged/adapter_config.json"
 damaged 65 "is no JSON"
 run 1 evaluate llama tokens.h5 --adapter "$adapters/llama=much"
