@@ -99,6 +99,12 @@ run 1 evaluate llama tokens.h5 --adapter "$adapters/llama_dora=0.5,$adapters/lla
 check "two halves of DoRA are a whole" "$H5_COMPARE" "$work/half.h5" "$adapters/llama_dora.h5" 2e-5
 run 1 convert "$work/dora.merged" "$work/dora.base" --unmerge-adapter "$work/dora.adapter"
 check "DoRA is not taken away" expect 64 "cannot be taken away again"
+run 1 convert llama "$work/saved.base" --unmerge-adapter "$adapters/llama_saved"
+check "nor are whole modules" expect 64 "whole modules (modules_to_save), which cannot be taken away again"
+# An adapter that trained nothing changes nothing, before another or behind it.
+run 1 convert "$work/still" "$work/still.adapter"
+run 1 evaluate llama tokens.h5 --adapter "$work/still.adapter,$adapters/llama_saved" --logits "$work/two.h5"
+check "whole modules of two adapters are added up" "$H5_COMPARE" "$work/two.h5" "$adapters/llama_saved.h5" 2e-5
 run 1 train "$deck" "run.directory=$work/dora.on" adapter.dropout=0.0 "adapter.from=$work/dora.adapter" run.steps=1
 check "a folder with DoRA wants a run with it" expect 65 "write adapter.dora = true"
 
