@@ -11,7 +11,6 @@
 #include <type_traits>
 
 #include "base/memory.hpp"
-#include "convert/adapter_names.hpp"
 #include "convert/config_fields.hpp"
 #include "io/element_convert.hpp"
 #include "io/files.hpp"
@@ -141,6 +140,7 @@ void AdapterFolder::read_config() {
   config_.alpha = fields.finite("lora_alpha", 8);
   config_.by_root = fields.flag("use_rslora", false);
   config_.dora = fields.flag("use_dora", false);
+  ties_ = fields.flag("ensure_weight_tying", false);
   config_.dropout = fields.real("lora_dropout", 0, -1, 1);
   config_.ranks = read_patterns<std::int64_t>(fields, "rank_pattern");
   config_.alphas = read_patterns<double>(fields, "alpha_pattern");
@@ -149,44 +149,56 @@ void AdapterFolder::read_config() {
   read_names(fields, "modules_to_save", "is no list of the names of modules");
 }
 
+// Notes a tensor of the file by its name in a checkpoint, or says what is wrong with it.
+void AdapterFolder::take(const AdapterNames& names,
+                         const io::SafetensorsFolder::Tensor& tensor,
+                         std::vector<std::string>& wrong) {
+  const AdapterNames::Found found = names.find(tensor.entry.name);
+  const auto shape = tensor.entry.shape();
+  const auto& type = tensor.entry.type->dtype;
+  if (found.name.empty()) {
+    wrong.push_back(
+        format("'{}' is no tensor of an adapter for this model", tensor.entry.name));
+    return;
+  }
+  Shape wanted = found.of_adapter() ? found.whole : found.place.shape;
+  if (found.down && shape && shape->rank() == 2) wanted = {(*shape)[0], found.whole[1]};
+  if (found.up && shape && shape->rank() == 2) wanted = {found.whole[0], (*shape)[1]};
+  if (found.magnitude) wanted = {found.whole[0]};
+  if (!shape || *shape != wanted) {
+    wrong.push_back(format("'{}' is {}, where {} fits the model", tensor.entry.name,
+                           shape_text(tensor.entry), wanted));
+    return;
+  }
+  if (!type || !io::converts(*type, DType::f32)) {
+    wrong.push_back(format("'{}' holds {}, which is no floating type", tensor.entry.name,
+                           tensor.entry.type->name));
+    return;
+  }
+  if (found.down || found.up) {
+    const std::int64_t rank = found.down ? (*shape)[0] : (*shape)[1];
+    const auto module = config_.of(found.module);
+    if (!module || module->rank != rank)
+      wrong.push_back(format("'{}' has the rank {}, and {} says {}", tensor.entry.name,
+                             rank, adapter_config_name, module ? module->rank : 0));
+  } else if (!found.magnitude) {
+    config_.modules_to_save.push_back(found.module);
+  }
+  by_name_[found.name] = {&tensor, found.place};
+}
+
 void AdapterFolder::match(const model::ModelConfig& model) {
   const AdapterNames names(model);
   std::vector<std::string> wrong;
-  std::map<std::string, std::int64_t> ranks;  // of A and B
+  const io::SafetensorsFolder::Tensor* tied_head = nullptr;
   for (const auto& tensor : files_.tensors()) {
-    const AdapterNames::Found found = names.find(tensor.entry.name);
-    const auto shape = tensor.entry.shape();
-    const auto& type = tensor.entry.type->dtype;
-    if (found.name.empty()) {
-      wrong.push_back(
-          format("'{}' is no tensor of an adapter for this model", tensor.entry.name));
-      continue;
+    if (tensor.entry.name == names.tied_head()) {
+      tied_head = &tensor;
+    } else {
+      take(names, tensor, wrong);
     }
-    Shape wanted = found.of_adapter() ? found.whole : found.place.shape;
-    if (found.down && shape && shape->rank() == 2) wanted = {(*shape)[0], found.whole[1]};
-    if (found.up && shape && shape->rank() == 2) wanted = {found.whole[0], (*shape)[1]};
-    if (found.magnitude) wanted = {found.whole[0]};
-    if (!shape || *shape != wanted) {
-      wrong.push_back(format("'{}' is {}, where {} fits the model", tensor.entry.name,
-                             shape_text(tensor.entry), wanted));
-      continue;
-    }
-    if (!type || !io::converts(*type, DType::f32)) {
-      wrong.push_back(format("'{}' holds {}, which is no floating type",
-                             tensor.entry.name, tensor.entry.type->name));
-      continue;
-    }
-    if (found.down || found.up) {
-      const std::int64_t rank = found.down ? (*shape)[0] : (*shape)[1];
-      const auto module = config_.of(found.module);
-      if (!module || module->rank != rank)
-        wrong.push_back(format("'{}' has the rank {}, and {} says {}", tensor.entry.name,
-                               rank, adapter_config_name, module ? module->rank : 0));
-    } else if (!found.magnitude) {
-      config_.modules_to_save.push_back(found.module);
-    }
-    by_name_[found.name] = {&tensor, found.place};
   }
+  check_tied_head(names, tied_head, wrong);
   check_company(wrong);
   check_targets(wrong);
   if (wrong.empty() && by_name_.empty()) wrong.push_back("there are no tensors");
@@ -198,6 +210,32 @@ void AdapterFolder::match(const model::ModelConfig& model) {
     text += format("\n  and {} more", wrong.size() - most_listed);
   fail(Status::bad_content, "{}/{}: is no adapter for this {} model:{}", path(),
        adapter_weights_name, model.row().name, text);
+}
+
+// The head of a tied model is the table here. PEFT leaves it as the model's was, but
+// where the file has the table once more for it.
+void AdapterFolder::check_tied_head(const AdapterNames& names,
+                                    const io::SafetensorsFolder::Tensor* head,
+                                    std::vector<std::string>& wrong) const {
+  const auto table = by_name_.find(names.tied_table());
+  const bool replaced = table != by_name_.end();
+  if (replaced && head == nullptr && !names.tied_head().empty() && !ties_)
+    wrong.push_back(
+        format("'{}' replaces the embedding of a model whose head is tied to it: PEFT "
+               "would leave the head at the old table, which this program has no place "
+               "for; where the head was trained with the embedding, write "
+               "\"ensure_weight_tying\": true in {}",
+               table->second.tensor->entry.name, adapter_config_name));
+  if (head != nullptr && !replaced)
+    wrong.push_back(
+        format("'{}' replaces the head of a model that ties it to its embedding, whose "
+               "tensor is not beside it: save both, with \"ensure_weight_tying\": true",
+               head->entry.name));
+  if (head != nullptr && replaced && !files_.are_same(*head, *table->second.tensor))
+    wrong.push_back(
+        format("'{}' differs from '{}', and this model ties the two: write a model with "
+               "\"tie_word_embeddings\": false, and an adapter of that",
+               head->entry.name, table->second.tensor->entry.name));
 }
 
 // A matrix comes with the other, and with DoRA with lengths.

@@ -65,6 +65,16 @@ done
 check "the frozen half stays" cmp "$work/still.A" "$work/plus.A"
 check "the other moves" test "$(comm -12 "$work/still.B" "$work/plus.B" | wc -l)" = 0
 
+# A tied head goes with the embedding: PEFT reads both, and is told to tie them.
+run 1 train "$deck" "run.directory=$work/tied" model.from=qwen2 'adapter.modules_to_save=["embed_tokens"]'
+check "the embedding of a tied model trains" test "$status" = 0
+run 1 convert "$work/tied" "$work/tied.adapter"
+check "its adapter says so" grep -q '"ensure_weight_tying": true' "$work/tied.adapter/adapter_config.json"
+check "and has the head" grep -aq '"base_model.model.lm_head.weight"' "$work/tied.adapter/adapter_model.safetensors"
+run 1 evaluate "$work/tied" tokens.h5 --logits "$work/own.h5"
+run 1 evaluate qwen2 tokens.h5 --adapter "$work/tied.adapter" --logits "$work/two.h5"
+check "it has the run's logits" "$H5_COMPARE" "$work/own.h5" "$work/two.h5" 1e-6
+
 # 3. DoRA: PEFT's gradients in fp64, and what holds for the others. The file has them in fp32: 6e-8. The class of
 # llama makes norms and turns in fp32 even so, some 20 roundings in a row.
 gradients() { # NAME BASE LIMIT, and the words of the deck
@@ -135,6 +145,8 @@ fresh && rm "$work/damaged/adapter_config.json"
 damaged 66 "adapter_config.json"
 fresh && rm "$work/damaged/adapter_model.safetensors"
 damaged 66 "adapter_model.safetensors"
+fresh && mv "$work/damaged/adapter_model.safetensors" "$work/damaged/adapter_model.bin"
+damaged 65 "there is no adapter_model.safetensors here, and adapter_model.bin is a pickle file"
 fresh gpt2
 damaged 65 "no tensor of an adapter for this model"
 fresh && head -c 3000 "$adapters/llama/adapter_model.safetensors" >"$work/damaged/adapter_model.safetensors"
