@@ -48,8 +48,8 @@ run 1 evaluate llama tokens.h5 --adapter "$adapters/llama=0.5,$adapters/llama=0.
 check "two halves are a whole" "$H5_COMPARE" "$work/half.h5" "$adapters/llama.h5" 2e-5
 cp -r "$adapters/llama" "$work/negative"
 sed -i -e 's/"lora_alpha": 6/"lora_alpha": -6/' -e 's/"mlp.up_proj": 9/"mlp.up_proj": -9/' "$work/negative/adapter_config.json"
-run 1 evaluate llama tokens.h5 --adapter "$work/negative=-1" --logits "$work/half.h5"
-check "a negative lora_alpha is one" "$H5_COMPARE" "$work/half.h5" "$adapters/llama.h5" 2e-5
+run 1 evaluate llama tokens.h5 --adapter "$work/negative=-1" --logits "$work/negative.h5"
+check "a negative lora_alpha is one" "$H5_COMPARE" "$work/negative.h5" "$adapters/llama.h5" 2e-5
 run 1 train "$deck" "run.directory=$work/on" "adapter.from=$work/adapter" run.steps=1
 check "a run starts from a folder" test "$status" = 0
 
@@ -71,9 +71,9 @@ check "the embedding of a tied model trains" test "$status" = 0
 run 1 convert "$work/tied" "$work/tied.adapter"
 check "its adapter says so" grep -q '"ensure_weight_tying": true' "$work/tied.adapter/adapter_config.json"
 check "and has the head" grep -aq '"base_model.model.lm_head.weight"' "$work/tied.adapter/adapter_model.safetensors"
-run 1 evaluate "$work/tied" tokens.h5 --logits "$work/own.h5"
-run 1 evaluate qwen2 tokens.h5 --adapter "$work/tied.adapter" --logits "$work/two.h5"
-check "it has the run's logits" "$H5_COMPARE" "$work/own.h5" "$work/two.h5" 1e-6
+run 1 evaluate "$work/tied" tokens.h5 --logits "$work/tied.h5"
+run 1 evaluate qwen2 tokens.h5 --adapter "$work/tied.adapter" --logits "$work/tied.two.h5"
+check "it has the run's logits" "$H5_COMPARE" "$work/tied.h5" "$work/tied.two.h5" 1e-6
 
 # 3. DoRA: PEFT's gradients in fp64, and what holds for the others. The file has them in fp32: 6e-8. The class of
 # llama makes norms and turns in fp32 even so, some 20 roundings in a row.
@@ -113,8 +113,8 @@ run 1 convert llama "$work/saved.base" --unmerge-adapter "$adapters/llama_saved"
 check "nor are whole modules" expect 64 "whole modules (modules_to_save), which cannot be taken away again"
 # An adapter that trained nothing changes nothing, before another or behind it.
 run 1 convert "$work/still" "$work/still.adapter"
-run 1 evaluate llama tokens.h5 --adapter "$work/still.adapter,$adapters/llama_saved" --logits "$work/two.h5"
-check "whole modules of two adapters are added up" "$H5_COMPARE" "$work/two.h5" "$adapters/llama_saved.h5" 2e-5
+run 1 evaluate llama tokens.h5 --adapter "$work/still.adapter,$adapters/llama_saved" --logits "$work/saved.h5"
+check "whole modules of two adapters are added up" "$H5_COMPARE" "$work/saved.h5" "$adapters/llama_saved.h5" 2e-5
 run 1 train "$deck" "run.directory=$work/dora.on" adapter.dropout=0.0 "adapter.from=$work/dora.adapter" run.steps=1
 check "a folder with DoRA wants a run with it" expect 65 "write adapter.dora = true"
 
