@@ -3,8 +3,10 @@
 #include "io/safetensors_folder.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
+#include "base/memory.hpp"
 #include "base/text.hpp"
 #include "io/element_convert.hpp"
 #include "io/json_members.hpp"
@@ -16,16 +18,17 @@ constexpr std::int64_t most_index_bytes = std::int64_t{1} << 28;
 constexpr int index_depth = 8;
 constexpr std::size_t longest_shown = 200;
 
+constexpr auto pickle_advice =
+    "is a pickle file, which can run any program when it is read, and is never opened; "
+    "convert the folder to safetensors first (save_pretrained of {} writes them)";
+
 // Why a folder without safetensors is refused.
 [[noreturn]] void refuse(const Directory& folder) {
   for (const auto& name : folder.names()) {
     const bool pickle = name.ends_with(".bin") || name.ends_with(".pt") ||
                         name.ends_with(".pth") || name.ends_with(".bin.index.json");
-    require(!pickle, Status::bad_content,
-            "{}: is a pickle file, which can run any program when it is read, and is "
-            "never opened; convert the folder to safetensors first (save_pretrained of "
-            "transformers writes them)",
-            folder.path_of(name));
+    require(!pickle, Status::bad_content, "{}: {}", folder.path_of(name),
+            format(pickle_advice, "transformers"));
   }
   fail(Status::missing_input, "{}: there is neither {} nor {} here", folder.path(),
        safetensors_name, safetensors_index_name);
@@ -35,8 +38,13 @@ constexpr std::size_t longest_shown = 200;
 
 SafetensorsFolder::SafetensorsFolder(const std::string& path, const std::string& file)
     : files_(path, Links::followed) {
-  require(files_.folder().has(file), Status::missing_input, "{}: there is no {} here",
-          path, file);
+  const Directory& folder = files_.folder();
+  const std::string stem = file.substr(0, file.rfind('.'));
+  for (const char* end : {".bin", ".pt", ".pth"})
+    require(folder.has(file) || !folder.has(stem + end), Status::bad_content,
+            "{}: there is no {} here, and {}{} {}", path, file, stem, end,
+            format(pickle_advice, "PEFT or transformers"));
+  require(folder.has(file), Status::missing_input, "{}: there is no {} here", path, file);
   add(file);
   std::sort(tensors_.begin(), tensors_.end(),
             [](const Tensor& a, const Tensor& b) { return a.entry.name < b.entry.name; });
@@ -127,6 +135,26 @@ void SafetensorsFolder::read(const Tensor& tensor, const Shape& begin,
           path(), tensor.file, entry.name, entry.type->name, name_of(out.dtype()));
   const BoxEntry box{tensor.file, entry.begin, origin_of(*shape), *shape, ""};
   read_boxes(files_, {box}, *entry.type->dtype, begin, out);
+}
+
+bool SafetensorsFolder::are_same(const Tensor& a, const Tensor& b) {
+  const auto shape = a.entry.shape();
+  const auto& dtype = a.entry.type->dtype;
+  if (!shape || shape->rank() == 0 || !dtype || a.entry.type != b.entry.type ||
+      b.entry.shape() != shape)
+    return false;
+  constexpr std::int64_t some_rows = 1024;
+  for (std::int64_t row = 0; row < (*shape)[0]; row += some_rows) {
+    Shape begin = origin_of(*shape), extent = *shape;
+    begin[0] = row;
+    extent[0] = std::min(some_rows, (*shape)[0] - row);
+    const Buffer one(Device::host(), *dtype, extent, MemoryClass::data, "a tensor");
+    const Buffer other(Device::host(), *dtype, extent, MemoryClass::data, "another");
+    read(a, begin, one.view());
+    read(b, begin, other.view());
+    if (std::memcmp(one.view().raw(), other.view().raw(), one.bytes()) != 0) return false;
+  }
+  return true;
 }
 
 }  // namespace trireme::io

@@ -23,7 +23,8 @@ class SafetensorsFolder {
   // rule of the format, when the index names a file outside of the folder, or when a
   // tensor is in two shards, or in another than the index says.
   explicit SafetensorsFolder(const std::string& path);
-  // The same of one file of the folder, which must be there.
+  // The same of one file of the folder, which must be there; Error(bad_content) where a
+  // pickle file of its name is in its place.
   SafetensorsFolder(const std::string& path, const std::string& file);
 
   struct Tensor {
@@ -39,6 +40,9 @@ class SafetensorsFolder {
   // Fills `out` (on the host) with the box at `begin`, converting between floating types,
   // or between integers. Throws Error(bad_content) for a type that does not convert.
   void read(const Tensor& tensor, const Shape& begin, const TensorView& out);
+  // Whether two tensors have one type, which is one of DType, one shape, with a dim, and
+  // the same bytes.
+  bool are_same(const Tensor& a, const Tensor& b);
   // The file with the tensor, until another one is read.
   const PlainFile& file_of(const Tensor& tensor) { return files_.open(tensor.file); }
 

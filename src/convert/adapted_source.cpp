@@ -64,6 +64,26 @@ void add_weighed(double weight, const TensorView& base_NK, const TensorView& pro
   }
 }
 
+// sum (f64) += weight (saved - base), all dense and of one shape.
+void add_difference(double weight, const TensorView& saved, const TensorView& base,
+                    const TensorView& sum) {
+  const std::int64_t elements = sum.elements();
+  const double* const s = saved.data<double>();
+  double* const y = sum.data<double>();
+  const auto add = [&]<class T>(T) {
+    const T* const w = base.data<T>();
+    for (std::int64_t i = 0; i < elements; ++i)
+      y[i] += weight * (s[i] - static_cast<double>(w[i]));
+  };
+  if (base.dtype() == DType::f64) return add(double{});
+  add(float{});
+}
+
+// The same elements as a matrix, whose rows may be strided; other tensors are dense.
+TensorView as_matrix(const TensorView& view) {
+  return view.shape().rank() == 2 ? view : view.reshape({1, view.elements()});
+}
+
 // out = the rows of a dense f64 matrix plus those of the model, whose rows may be
 // strided.
 void store_sum(const TensorView& base, const TensorView& sum, const TensorView& out) {
@@ -89,8 +109,23 @@ void store_sum(const TensorView& base, const TensorView& sum, const TensorView& 
 bool AdaptedSource::is_replaced(const std::string& name) const {
   return !name.empty() &&
          std::any_of(adapters_.begin(), adapters_.end(), [&](const auto& adapter) {
-           return adapter.weight > 0 && adapter.has(name);
+           return adapter.weight != 0 && adapter.has(name);
          });
+}
+
+const AddedAdapter* AdaptedSource::sole_owner(const std::string& name,
+                                              const Shape& whole) const {
+  if (!is_replaced(name)) return nullptr;
+  const std::string down = nn::module_of_tensor(name) + std::string(nn::down_suffix);
+  const bool adapted = is_adapted(name, whole);
+  const AddedAdapter* owner = nullptr;
+  for (const AddedAdapter& adapter : adapters_) {
+    const bool holds = adapter.has(name);
+    if (adapter.weight == 0 || (!holds && !(adapted && adapter.has(down)))) continue;
+    if (!holds || adapter.weight != 1 || owner != nullptr) return nullptr;
+    owner = &adapter;
+  }
+  return owner;
 }
 
 bool AdaptedSource::is_adapted(const std::string& name, const Shape& whole) const {
@@ -119,68 +154,91 @@ void AdaptedSource::add_dora(const AddedAdapter& adapter, const DoraBox& box,
                              const TensorView& sum) const {
   constexpr std::int64_t at_once = 1 << 20;  // elements
   const std::string tensor = std::string(prefix) + box.module;
-  const std::int64_t K = box.whole[1], r = box.rank;
+  const auto& [path, whole, begin] = box.of;
+  const std::int64_t K = whole[1], r = box.rank;
   const std::int64_t step =
       std::max<std::int64_t>(1, at_once / std::max<std::int64_t>(K, 1));
   const Buffer a = read_box(*adapter.tensors, tensor + std::string(nn::down_suffix),
                             {r, K}, {0, 0}, {r, K});
   for (std::int64_t row = 0; row < sum.dim(0); row += step) {
     const std::int64_t count = std::min(step, sum.dim(0) - row);
-    const std::int64_t first = box.begin[0] + row;
-    const Buffer base = read_box(*base_, box.path, box.whole, {first, 0}, {count, K});
+    const std::int64_t first = begin[0] + row;
+    const Buffer base = read_box(*base_, path, whole, {first, 0}, {count, K});
     const Buffer b = read_box(*adapter.tensors, tensor + std::string(nn::up_suffix),
-                              {box.whole[0], r}, {first, 0}, {count, r});
+                              {whole[0], r}, {first, 0}, {count, r});
     const Buffer m =
-        read_box(*adapter.tensors, tensor + std::string(nn::magnitude_suffix),
-                 {box.whole[0]}, {first}, {count});
+        read_box(*adapter.tensors, tensor + std::string(nn::magnitude_suffix), {whole[0]},
+                 {first}, {count});
     const Buffer product(Device::host(), DType::f64, {count, K}, MemoryClass::data,
                          "product of an adapter");
     std::fill_n(product.view().data<double>(), count * K, 0.0);
     add_product(box.scale, b.view(), a.view(), product.view());
-    add_weighed(adapter.weight, base.view(), product.view(), m.view(), box.begin[1],
+    add_weighed(adapter.weight, base.view(), product.view(), m.view(), begin[1],
                 sum.rows(row, count));
   }
+}
+
+// Some rows at a time: tables are large.
+void AdaptedSource::add_whole(const AddedAdapter& adapter, const Box& box,
+                              const TensorView& base, const TensorView& sum) const {
+  constexpr std::int64_t at_once = 1 << 20;  // elements
+  const std::int64_t rows = base.dim(0);
+  const std::int64_t step = std::max<std::int64_t>(
+      1, at_once * rows / std::max<std::int64_t>(base.elements(), 1));
+  for (std::int64_t row = 0; row < rows; row += step) {
+    Shape first = box.begin, extent = base.shape();
+    first[0] += row;
+    extent[0] = std::min(step, rows - row);
+    const Buffer saved = read_box(*adapter.tensors, box.path, box.whole, first, extent);
+    add_difference(adapter.weight, saved.view(), base.rows(row, extent[0]),
+                   sum.rows(row, extent[0]));
+  }
+}
+
+void AdaptedSource::add_matrices(const AddedAdapter& adapter, const Box& box,
+                                 const TensorView& sum) const {
+  const std::string module = nn::module_of_tensor(name_in(box.path));
+  const std::string tensor = std::string(prefix) + module;
+  const auto what = adapter.config.of(module);
+  require(what.has_value(), Status::bad_content,
+          "'{}' has an adapter that its configuration does not name", module);
+  const std::int64_t r = what->rank;
+  if (adapter.config.dora) return add_dora(adapter, {box, module, r, what->scale}, sum);
+  const Buffer b = read_box(*adapter.tensors, tensor + std::string(nn::up_suffix),
+                            {box.whole[0], r}, {box.begin[0], 0}, {sum.dim(0), r});
+  const Buffer a = read_box(*adapter.tensors, tensor + std::string(nn::down_suffix),
+                            {r, box.whole[1]}, {0, box.begin[1]}, {r, sum.dim(1)});
+  add_product(adapter.weight * what->scale, b.view(), a.view(), sum);
 }
 
 void AdaptedSource::read(const std::string& path, const Shape& whole, const Shape& begin,
                          const TensorView& out) const {
   const std::string name = name_in(path);
-  // 1. what an adapter holds whole
-  for (const AddedAdapter& adapter : adapters_)
-    if (!name.empty() && adapter.weight > 0 && adapter.has(name))
-      return adapter.tensors->read(path, whole, begin, out);
-  // 2. the model's, without a product
-  const std::string module = nn::module_of_tensor(name);
-  const std::string down = module + std::string(nn::down_suffix),
-                    up = module + std::string(nn::up_suffix);
-  if (!is_adapted(name, whole)) return base_->read(path, whole, begin, out);
+  // 1. what one adapter holds whole, and no other changes
+  if (const AddedAdapter* owner = sole_owner(name, whole))
+    return owner->tensors->read(path, whole, begin, out);
+  // 2. the model's, unchanged
+  const bool adapted = is_adapted(name, whole);
+  if (!adapted && !is_replaced(name)) return base_->read(path, whole, begin, out);
   // 3. the sum
+  const std::string down = nn::module_of_tensor(name) + std::string(nn::down_suffix);
   io::HostCopy host;
   host.write(out, [&](const TensorView& view) {
-    const Shape extent = {view.dim(0), view.dim(1)};
+    if (view.elements() == 0) return;
     const DType type = out.dtype() == DType::f64 ? DType::f64 : DType::f32;
-    const Buffer base(Device::host(), type, extent, MemoryClass::data, "model's matrix");
+    const Buffer base(Device::host(), type, view.shape(), MemoryClass::data,
+                      "model's tensor");
     base_->read(path, whole, begin, base.view());
-    const Buffer sum(Device::host(), DType::f64, extent, MemoryClass::data,
-                     "product of an adapter");
-    std::fill_n(sum.view().data<double>(), extent.elements(), 0.0);
+    const Buffer sum(Device::host(), DType::f64, view.shape(), MemoryClass::data,
+                     "changes of adapters");
+    std::fill_n(sum.view().data<double>(), view.elements(), 0.0);
+    const Box box{path, whole, begin};
     for (const AddedAdapter& adapter : adapters_) {
-      if (!adapter.has(down)) continue;
-      const auto what = adapter.config.of(module);
-      require(what.has_value(), Status::bad_content,
-              "'{}' has an adapter that its configuration does not name", module);
-      const std::int64_t r = what->rank;
-      if (adapter.config.dora) {
-        add_dora(adapter, {path, module, whole, begin, r, what->scale}, sum.view());
-        continue;
-      }
-      const Buffer b = read_box(*adapter.tensors, std::string(prefix) + up, {whole[0], r},
-                                {begin[0], 0}, {extent[0], r});
-      const Buffer a = read_box(*adapter.tensors, std::string(prefix) + down,
-                                {r, whole[1]}, {0, begin[1]}, {r, extent[1]});
-      add_product(adapter.weight * what->scale, b.view(), a.view(), sum.view());
+      if (adapter.weight != 0 && adapter.has(name))
+        add_whole(adapter, box, base.view(), sum.view());
+      if (adapted && adapter.has(down)) add_matrices(adapter, box, sum.view());
     }
-    store_sum(base.view(), sum.view(), view);
+    store_sum(as_matrix(base.view()), as_matrix(sum.view()), as_matrix(view));
   });
 }
 
@@ -194,6 +252,11 @@ AddedAdapter added_adapter(const std::string& folder, const model::ModelConfig& 
       "puts learned lengths of rows in the place of the model's; go back to the model "
       "that it was merged into",
       folder);
+  require(config.modules_to_save.empty() || weight >= 0, Status::command_line,
+          "{}: is an adapter with whole modules (modules_to_save), which cannot be taken "
+          "away again: merging puts them in the place of the model's; go back to the "
+          "model that it was merged into",
+          folder);
   config.modules_to_save.clear();
   return {tensors, config, weight,
           [tensors](const std::string& tensor) { return tensors->has(tensor); }};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/world.hpp"
+#include "convert/adapter_names.hpp"
 #include "convert/folder_place.hpp"
 #include "io/checkpoint.hpp"
 #include "io/safetensors_folder.hpp"
@@ -50,6 +51,11 @@ class AdapterFolder : public io::TensorSource {
  private:
   void read_config();
   void match(const model::ModelConfig& model);
+  void take(const AdapterNames& names, const io::SafetensorsFolder::Tensor& tensor,
+            std::vector<std::string>& wrong);
+  void check_tied_head(const AdapterNames& names,
+                       const io::SafetensorsFolder::Tensor* head,
+                       std::vector<std::string>& wrong) const;
   void check_company(std::vector<std::string>& wrong) const;
   void check_targets(std::vector<std::string>& wrong) const;
 
@@ -61,6 +67,7 @@ class AdapterFolder : public io::TensorSource {
   mutable io::SafetensorsFolder files_;  // which files are open is no state of it
   nn::AdapterConfig config_;
   std::vector<std::string> targets_;  // names of the file
+  bool ties_ = false;                 // what PEFT calls ensure_weight_tying
   std::map<std::string, Stored> by_name_;
 };
 

@@ -26,6 +26,10 @@ AdapterNames::AdapterNames(const model::ModelConfig& model) {
     of_folder_[place.name] = name;
     entries_[name] = {std::move(whole), std::move(place)};
   }
+  if (!model.tie_embeddings) return;
+  const auto& names = model.row().names;
+  tied_head_ = format("{}{}{}", adapter_prefix, names.head, weight_end);
+  tied_table_ = format("{}{}", names.tokens, weight_end);
 }
 
 AdapterNames::Found AdapterNames::find(const std::string& stored) const {

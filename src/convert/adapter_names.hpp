@@ -33,6 +33,10 @@ class AdapterNames {
   std::string stored_name(const std::string& tensor) const;
   // Where a whole module's tensor lies in a file, but for the prefix of its name.
   const FolderPlace& place_of_tensor(const std::string& tensor) const;
+  // Of a model whose head is tied to its embedding: the name in a file of the head's
+  // tensor, which is the table once more, and the table's in a checkpoint. "" of others.
+  const std::string& tied_head() const { return tied_head_; }
+  const std::string& tied_table() const { return tied_table_; }
   // Whether matrices of the class lie as [in, out] in memory (fan_in_fan_out).
   bool fans_in() const { return fans_in_; }
 
@@ -43,6 +47,7 @@ class AdapterNames {
   };
   std::map<std::string, Entry> entries_;          // by names in a checkpoint
   std::map<std::string, std::string> of_folder_;  // these, by names in a folder
+  std::string tied_head_, tied_table_;
   bool fans_in_ = false;
 };
 

@@ -43,7 +43,7 @@ io::Json targets_of(const nn::AdapterConfig& config,
 
 std::string config_text(const AdapterOrigin& origin, bool fans_in,
                         const std::vector<std::string>& modules,
-                        const std::set<std::string>& saved) {
+                        const std::set<std::string>& saved, bool ties) {
   const nn::AdapterConfig& config = origin.config;
   io::Json ranks = io::Json::object(), alphas = io::Json::object();
   for (const auto& each : config.ranks) ranks[each.pattern] = each.value;
@@ -54,6 +54,7 @@ std::string config_text(const AdapterOrigin& origin, bool fans_in,
   json["base_model_name_or_path"] = nullptr;
   if (!origin.base.empty()) json["base_model_name_or_path"] = origin.base;
   json["bias"] = "none";
+  if (ties) json["ensure_weight_tying"] = true;
   json["exclude_modules"] = nullptr;
   json["fan_in_fan_out"] = fans_in;
   json["inference_mode"] = true;
@@ -85,8 +86,8 @@ class AdapterPlan {
       : checkpoint_(checkpoint), names_(model) {
     std::vector<io::SafetensorsTensor> tensors;
     std::set<std::string> modules, saved;
-    for (const auto& whole : model::adapter_tensors(origin.config, model)) {
-      const std::string name = names_.stored_name(whole.name);
+    bool ties = false;
+    const auto add = [&](const std::string& name, const model::WholeTensor& whole) {
       const bool matrix = nn::is_adapter_tensor(whole.name);
       const Shape shape = matrix ? whole.shape : names_.place_of_tensor(whole.name).shape;
       io::SafetensorsTensor tensor{
@@ -96,12 +97,18 @@ class AdapterPlan {
       wholes_[name] = whole;
       const std::string stored = name.substr(adapter_prefix.size());
       if (!matrix) saved.insert(nn::module_of_tensor(stored));
-      if (!whole.name.ends_with(nn::down_suffix)) continue;
+      if (!whole.name.ends_with(nn::down_suffix)) return;
       modules.insert(stored.substr(0, stored.size() - nn::down_suffix.size()));
+    };
+    for (const auto& whole : model::adapter_tensors(origin.config, model)) {
+      add(names_.stored_name(whole.name), whole);
+      if (whole.name != names_.tied_table()) continue;
+      add(names_.tied_head(), whole);  // else PEFT leaves the head at the old table
+      ties = true;
     }
     plan_.emplace(std::move(tensors));
-    config_ =
-        config_text(origin, names_.fans_in(), {modules.begin(), modules.end()}, saved);
+    config_ = config_text(origin, names_.fans_in(), {modules.begin(), modules.end()},
+                          saved, ties);
   }
 
   std::int64_t count() const { return static_cast<std::int64_t>(wholes_.size()); }

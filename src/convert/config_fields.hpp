@@ -3,6 +3,7 @@
 // Absent or null ones have the default of their class.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -46,6 +47,13 @@ class ConfigFields {
     if (!(number > above && number <= most))
       field(key).wrong(format("a number above {}, at most {}", above, most));
     return number;
+  }
+  // Any number but what is too large for a double.
+  double finite(std::string_view key, double fallback) const {
+    if (!has(key)) return fallback;
+    if (!value(key).is_number() || !std::isfinite(value(key).get<double>()))
+      field(key).wrong("a finite number");
+    return value(key).get<double>();
   }
   bool flag(std::string_view key, bool fallback) const {
     if (key.empty() || !has(key)) return fallback;

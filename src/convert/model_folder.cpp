@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <set>
 
 #include "base/log.hpp"
@@ -223,19 +222,7 @@ void ModelFolder::check_tied_head() const {
   const FolderTensor& table =
       tensors_.at(by_name_.at(std::string(names.tokens) + ".weight"));
   if (head == nullptr || head == table.stored) return;
-  const Shape shape = table.whole.shape;
-  bool same =
-      head->entry.type == table.stored->entry.type && head->entry.shape() == shape;
-  constexpr std::int64_t some_rows = 1024;
-  for (std::int64_t row = 0; same && row < shape[0]; row += some_rows) {
-    const Shape part = {std::min(some_rows, shape[0] - row), shape[1]};
-    const DType dtype = *head->entry.type->dtype;
-    const Buffer a(Device::host(), dtype, part, MemoryClass::data, "head");
-    const Buffer b(Device::host(), dtype, part, MemoryClass::data, "embedding");
-    files_.read(*head, {row, 0}, a.view());
-    files_.read(*table.stored, {row, 0}, b.view());
-    same = std::memcmp(a.view().raw(), b.view().raw(), a.bytes()) == 0;
-  }
+  const bool same = files_.are_same(*head, *table.stored);
   require(same, Status::bad_content,
           "{}: 'tie_word_embeddings' is true, but '{}' differs from '{}': write "
           "\"tie_word_embeddings\": false in {} if both are meant",

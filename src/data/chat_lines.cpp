@@ -3,7 +3,9 @@
 #include "data/chat_lines.hpp"
 
 #include <array>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -215,10 +217,28 @@ class LineReader {
 
 namespace {
 
+// Discarded where it is no JSON. Refuses a key that an object has twice: the parser takes
+// the last of them.
+Line parse_once_named(std::string_view line, const std::string& place) {
+  constexpr std::size_t longest_shown = 200;
+  std::vector<std::set<std::string>> open;  // keys of the objects around a place
+  const auto see = [&](int, Line::parse_event_t event, const Line& value) {
+    using Event = Line::parse_event_t;
+    if (event == Event::object_start) open.emplace_back();
+    if (event == Event::object_end) open.pop_back();
+    if (event != Event::key) return true;
+    const std::string key = value.get<std::string>();
+    require(open.back().insert(key).second, Status::bad_content,
+            "{}: the key '{}' comes twice in an object: leave one of them out", place,
+            one_line(key.substr(0, longest_shown)));
+    return true;
+  };
+  return Line::parse(line, see, false);
+}
+
 Line parse(std::string_view line, const std::string& place) {
   Line json(Line::value_t::discarded);
-  if (!io::nests_deeper(line, text::deepest_json))
-    json = Line::parse(line, nullptr, false);
+  if (!io::nests_deeper(line, text::deepest_json)) json = parse_once_named(line, place);
   if (json.is_discarded()) text::parse_json(line, place);  // says what is wrong
   return json;
 }

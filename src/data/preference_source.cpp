@@ -27,11 +27,16 @@ class PreferenceSource final : public io::SampleSource {
     const std::vector<std::int64_t>& ends = answers_->ends;
     for (std::size_t i = 0; i < ends.size(); i += 2)
       pairs_.push_back({ends[i], ends[i + 1]});
+    const std::string first = config.paths.empty() ? "data.paths" : config.paths.front();
+    require(
+        !pairs_.empty() || count(left_out) > 0, Status::bad_content,
+        "{}: holds no pair of answers{}: each line of the files that data.paths names "
+        "is to hold one, with \"chosen\" and \"rejected\"",
+        first, config.paths.size() > 1 ? ", nor do the others" : "");
     require(!pairs_.empty(), Status::bad_content,
-            "{}: no pair of answers fits into a sample{}: look at model.sequence, which "
-            "holds both answers of a pair, each behind the prompt",
-            config.paths.empty() ? "data.paths" : config.paths.front(),
-            count(left_out) > 0 ? format(" ({} were read)", count(left_out)) : "");
+            "{}: no pair of answers fits into a sample ({} were read): look at "
+            "model.sequence, which holds both answers of a pair, each behind the prompt",
+            first, count(left_out));
     if (config.packing == io::Packing::best_fit) {
       std::vector<std::int64_t> of_pairs;
       for (const Pair& pair : pairs_) of_pairs.push_back(pair.end);

@@ -11,18 +11,29 @@
 namespace trireme::infer {
 namespace {
 
-constexpr std::int64_t numbers_of_row = 256;
+constexpr std::int64_t samples = 16, numbers_of_sample = 256;
 
-// Where the first or the last row of a tensor begins, and how much of it is read.
+// A part of a row of a tensor.
 struct Place {
   Shape begin, extent;
 };
-Place place_of(const Shape& whole, bool last) {
+
+// Sample i of a tensor: rows from the first to the last of all outer dims, and parts of
+// them from the left to the right.
+Place place_of(const Shape& whole, std::int64_t i) {
   Place place{whole, whole};
-  for (int dim = 0; dim < whole.rank(); ++dim) {
-    const bool inner = dim == whole.rank() - 1;
-    place.extent[dim] = inner ? std::min(whole[dim], numbers_of_row) : 1;
-    place.begin[dim] = last && !inner ? whole[dim] - 1 : 0;
+  const int inner = whole.rank() - 1;
+  const std::int64_t columns = whole[inner];
+  const std::int64_t width = std::min(columns, numbers_of_sample);
+  place.begin[inner] = (columns - width) * i / (samples - 1);
+  place.extent[inner] = width;
+  std::int64_t rows = 1;
+  for (int dim = 0; dim < inner; ++dim) rows *= whole[dim];
+  std::int64_t row = (rows - 1) * i / (samples - 1);
+  for (int dim = inner - 1; dim >= 0; --dim) {
+    place.begin[dim] = row % whole[dim];
+    place.extent[dim] = 1;
+    row /= whole[dim];
   }
   return place;
 }
@@ -34,8 +45,9 @@ std::string weights_digest(const io::TensorSource& source,
   io::Digest digest;
   for (const model::WholeTensor& tensor : model::whole_tensors(model)) {
     digest.add(tensor.name.data(), tensor.name.size());
-    for (const bool last : {false, true}) {
-      const Place place = place_of(tensor.shape, last);
+    for (std::int64_t i = 0; i < samples; ++i) {
+      const Place place = place_of(tensor.shape, i);
+      if (i > 0 && place.begin == place_of(tensor.shape, i - 1).begin) continue;
       std::vector<float> numbers(static_cast<std::size_t>(place.extent.elements()));
       source.read("model/" + tensor.name, tensor.shape, place.begin,
                   TensorView(numbers.data(), DType::f32, place.extent));

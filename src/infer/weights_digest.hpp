@@ -9,10 +9,11 @@
 
 namespace trireme::infer {
 
-// XXH3-128 of the names of the model's tensors and of the beginnings (256 numbers, as
-// f32) of the first and the last row of each, as the source gives them, adapters
-// included. Training changes these, and so does an adapter; sources that differ in other
-// numbers alone are taken for one. Throws as the source does.
+// XXH3-128 of the names of the model's tensors and of 16 samples of each, as the source
+// gives them, adapters included: 256 numbers, as f32, of rows that are spread evenly from
+// the first to the last of all outer dims, and from the left of a row to its right.
+// Training changes these, and so does an adapter; sources that differ in other numbers
+// alone are taken for one. Throws as the source does.
 std::string weights_digest(const io::TensorSource& source,
                            const model::ModelConfig& model);
 

@@ -13,15 +13,22 @@ namespace {
 
 constexpr std::string_view regex_mark = "re:";
 
-bool fits_whole(const std::string& expression, const std::string& module) {
+// written: what the user wrote of the expression.
+bool fits_whole(const std::string& expression, const std::string& module,
+                const std::string& written) {
   try {
     return std::regex_match(module, std::regex(expression, std::regex::ECMAScript));
   } catch (const std::regex_error& error) {
     fail(Status::bad_content,
          "'{}' is no regular expression that this program reads ({}): write one of "
          "ECMAScript's",
-         expression, error.what());
+         written, error.what());
   }
+}
+
+// A pattern fits the last parts of a name.
+std::string whole_expression(const std::string& pattern) {
+  return "^(.*\\.)?(" + pattern + ")$";
 }
 
 template <class T>
@@ -41,13 +48,22 @@ bool ends_with_module(std::string_view module, std::string_view name) {
 
 bool fits_target(const std::string& target, const std::string& module) {
   if (target == all_linear) return true;
-  if (target.starts_with(regex_mark))
-    return fits_whole(target.substr(regex_mark.size()), module);
-  return ends_with_module(module, target);
+  if (!target.starts_with(regex_mark)) return ends_with_module(module, target);
+  const std::string expression = target.substr(regex_mark.size());
+  return fits_whole(expression, module, expression);
 }
 
 bool fits_pattern(const std::string& pattern, const std::string& module) {
-  return fits_whole("^(.*\\.)?(" + pattern + ")$", module);
+  return fits_whole(whole_expression(pattern), module, pattern);
+}
+
+std::string pattern_mistake(const std::string& pattern) {
+  try {
+    const std::regex read(whole_expression(pattern), std::regex::ECMAScript);
+    return {};
+  } catch (const std::regex_error& error) {
+    return error.what();
+  }
 }
 
 std::optional<AdapterModule> AdapterConfig::of(const std::string& module) const {

@@ -57,6 +57,8 @@ bool ends_with_module(std::string_view module, std::string_view name);
 // Error(bad_content) for an expression that cannot be read.
 bool fits_target(const std::string& target, const std::string& module);
 bool fits_pattern(const std::string& pattern, const std::string& module);
+// Why a pattern cannot be read, in the library's words; "" where it can.
+std::string pattern_mistake(const std::string& pattern);
 
 // "model.layers.0.mlp.up_proj" of its tensor "....weight"; the name itself where it does
 // not end so.

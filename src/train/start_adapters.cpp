@@ -29,7 +29,8 @@ void check_scales(const convert::AdapterFolder& folder, const nn::AdapterConfig&
     require(ours.has_value(), Status::bad_content,
             "{}: has an adapter of '{}', which adapter.targets leaves out", folder.path(),
             module);
-    require(!theirs || std::abs(theirs->scale - ours->scale) <= 1e-12 * theirs->scale,
+    require(!theirs ||
+                std::abs(theirs->scale - ours->scale) <= 1e-12 * std::abs(theirs->scale),
             Status::bad_content,
             "{}: multiplies the adapter of '{}' by {}, the deck by {}: write the "
             "adapter.alpha, rank and rslora of its {}",

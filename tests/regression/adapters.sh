@@ -46,6 +46,10 @@ run 1 evaluate "$work/base" tokens.h5 --logits "$work/again.h5"
 check "what is merged can be taken away" "$H5_COMPARE" "$work/again.h5" "$work/base.h5" 2e-5
 run 1 evaluate llama tokens.h5 --adapter "$adapters/llama=0.5,$adapters/llama=0.5" --logits "$work/half.h5"
 check "two halves are a whole" "$H5_COMPARE" "$work/half.h5" "$adapters/llama.h5" 2e-5
+cp -r "$adapters/llama" "$work/negative"
+sed -i -e 's/"lora_alpha": 6/"lora_alpha": -6/' -e 's/"mlp.up_proj": 9/"mlp.up_proj": -9/' "$work/negative/adapter_config.json"
+run 1 evaluate llama tokens.h5 --adapter "$work/negative=-1" --logits "$work/negative.h5"
+check "a negative lora_alpha is one" "$H5_COMPARE" "$work/negative.h5" "$adapters/llama.h5" 2e-5
 run 1 train "$deck" "run.directory=$work/on" "adapter.from=$work/adapter" run.steps=1
 check "a run starts from a folder" test "$status" = 0
 
@@ -60,6 +64,16 @@ for half in A B; do
 done
 check "the frozen half stays" cmp "$work/still.A" "$work/plus.A"
 check "the other moves" test "$(comm -12 "$work/still.B" "$work/plus.B" | wc -l)" = 0
+
+# A tied head goes with the embedding: PEFT reads both, and is told to tie them.
+run 1 train "$deck" "run.directory=$work/tied" model.from=qwen2 'adapter.modules_to_save=["embed_tokens"]'
+check "the embedding of a tied model trains" test "$status" = 0
+run 1 convert "$work/tied" "$work/tied.adapter"
+check "its adapter says so" grep -q '"ensure_weight_tying": true' "$work/tied.adapter/adapter_config.json"
+check "and has the head" grep -aq '"base_model.model.lm_head.weight"' "$work/tied.adapter/adapter_model.safetensors"
+run 1 evaluate "$work/tied" tokens.h5 --logits "$work/tied.h5"
+run 1 evaluate qwen2 tokens.h5 --adapter "$work/tied.adapter" --logits "$work/tied.two.h5"
+check "it has the run's logits" "$H5_COMPARE" "$work/tied.h5" "$work/tied.two.h5" 1e-6
 
 # 3. DoRA: PEFT's gradients in fp64, and what holds for the others. The file has them in fp32: 6e-8. The class of
 # llama makes norms and turns in fp32 even so, some 20 roundings in a row.
@@ -95,6 +109,12 @@ run 1 evaluate llama tokens.h5 --adapter "$adapters/llama_dora=0.5,$adapters/lla
 check "two halves of DoRA are a whole" "$H5_COMPARE" "$work/half.h5" "$adapters/llama_dora.h5" 2e-5
 run 1 convert "$work/dora.merged" "$work/dora.base" --unmerge-adapter "$work/dora.adapter"
 check "DoRA is not taken away" expect 64 "cannot be taken away again"
+run 1 convert llama "$work/saved.base" --unmerge-adapter "$adapters/llama_saved"
+check "nor are whole modules" expect 64 "whole modules (modules_to_save), which cannot be taken away again"
+# An adapter that trained nothing changes nothing, before another or behind it.
+run 1 convert "$work/still" "$work/still.adapter"
+run 1 evaluate llama tokens.h5 --adapter "$work/still.adapter,$adapters/llama_saved" --logits "$work/saved.h5"
+check "whole modules of two adapters are added up" "$H5_COMPARE" "$work/saved.h5" "$adapters/llama_saved.h5" 2e-5
 run 1 train "$deck" "run.directory=$work/dora.on" adapter.dropout=0.0 "adapter.from=$work/dora.adapter" run.steps=1
 check "a folder with DoRA wants a run with it" expect 65 "write adapter.dora = true"
 
@@ -125,6 +145,8 @@ fresh && rm "$work/damaged/adapter_config.json"
 damaged 66 "adapter_config.json"
 fresh && rm "$work/damaged/adapter_model.safetensors"
 damaged 66 "adapter_model.safetensors"
+fresh && mv "$work/damaged/adapter_model.safetensors" "$work/damaged/adapter_model.bin"
+damaged 65 "there is no adapter_model.safetensors here, and adapter_model.bin is a pickle file"
 fresh gpt2
 damaged 65 "no tensor of an adapter for this model"
 fresh && head -c 3000 "$adapters/llama/adapter_model.safetensors" >"$work/damaged/adapter_model.safetensors"
@@ -145,6 +167,21 @@ fresh && sed -i 's/"model\.layers/"nowhere/' "$work/damaged/adapter_config.json"
 damaged 65 "names none of the modules that have matrices"
 fresh && sed -i 's/"target_modules": \[/"target_modules": 7, "more": [/' "$work/damaged/adapter_config.json"
 damaged 65 "target_modules"
+changed() { fresh && sed -i "s/$1/$2/" "$work/damaged/adapter_config.json"; } # OLD NEW, of its configuration
+for way in pissa_niter_16 OLoRA corda loftq lora_ga; do
+  changed '"init_lora_weights": true' "\"init_lora_weights\": \"$way\""
+  damaged 65 "'init_lora_weights' = \"$way\" changes the model's weights.*path_initial_model_for_weight_conversion"
+done
+changed '"alora_invocation_tokens": null' '"alora_invocation_tokens": [5, 6]'
+damaged 65 "'alora_invocation_tokens' = \[5,6\] lets the adapter act behind these tokens alone"
+changed '"layer_replication": null' '"layer_replication": [[0, 2], [1, 2]]'
+damaged 65 "'layer_replication' = .* repeats layers of the model"
+changed '"modules_to_save": null' '"modules_to_save": 5'
+damaged 65 "'modules_to_save' = 5 is no list of the names of modules"
+changed '"q_proj": 2' '"q_(proj": 2'
+damaged 65 "adapter_config.json: 'rank_pattern' has the pattern 'q_(proj', which is no regular expression"
+changed '"q_proj": 2' '"q_proj": 0.5'
+damaged 65 "'rank_pattern.q_proj'"
 fresh && echo "{" >"$work/damaged/adapter_config.json"
 damaged 65 "is no JSON"
 run 1 evaluate llama tokens.h5 --adapter "$adapters/llama=much"

@@ -220,6 +220,10 @@ echo '{"prompt":"x","chosen":"y","rejected":"z"}' >pairs.jsonl
 cp pairs.jsonl one.jsonl; echo '{"prompt":"x","chosen":"y"}' >>one.jsonl
 cp pairs.jsonl mixed.jsonl; echo '{"prompt":"x","chosen":"y","rejected":[]}' >>mixed.jsonl
 pair "one answer of two" 'one.jsonl:2' 'rejected' one.jsonl
+cp pairs.jsonl twice.jsonl; echo '{"prompt":"x","chosen":"y","rejected":"z","chosen":"w"}' >>twice.jsonl
+: >nopairs.jsonl
+pair "an answer that comes twice" 'twice.jsonl:2' "'chosen' comes twice" twice.jsonl
+pair "a file without pairs" 'nopairs.jsonl' 'is to hold one' nopairs.jsonl
 pair "a text beside messages" 'mixed.jsonl:2' 'two texts or two lists' mixed.jsonl
 
 # Where results go.

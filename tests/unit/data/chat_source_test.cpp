@@ -232,6 +232,9 @@ TEST_F(ChatSourceTest, BrokenLinesAreOneMessage) {
   broken(R"({"instruction": "x", "output": 3})", "\"output\" must be a text");
   broken(R"({"text": "x", "chat_template_kwargs": 1})", "must be an object");
   broken("{\"text\": \"\xFF\"}", "is no JSON");
+  broken(R"({"text": "x", "text": "y"})", "the key 'text' comes twice");
+  broken(R"({"messages": [{"role": "user", "content": "x", "role": "user"}]})",
+         "the key 'role' comes twice");
   expect_refused("\n \n", "no conversation has a token to learn");
 }
 
@@ -351,6 +354,11 @@ TEST_F(ChatSourceTest, BrokenPairsAreOneMessage) {
          "holds no message behind the prompt");
   broken(R"({"prompt": [{"role": "user"}], "chosen": [{}], "rejected": []})",
          "chosen[0] must be an object with a \"role\"");
+  broken(R"({"prompt": "x", "chosen": "y", "rejected": "z", "chosen": "w"})",
+         "the key 'chosen' comes twice");
+  const std::string none =
+      refusal("\n", io::LossOn::automatic, io::SourceKind::preference);
+  EXPECT_NE(none.find("holds no pair of answers: each line"), std::string::npos) << none;
 }
 
 }  // namespace

@@ -224,6 +224,31 @@ TEST_F(Safetensors, PickleIsRefusedAndNothingIsMissing) {
   put("pytorch_model.bin", "x");
   EXPECT_NE(message([&] { SafetensorsFolder folder(path_); }).find("pickle"),
             std::string::npos);
+  const auto one_file = [&] { SafetensorsFolder folder(path_, "adapter.safetensors"); };
+  put("adapter.bin", "x");
+  EXPECT_NE(message(one_file).find("no adapter.safetensors here, and adapter.bin is a "
+                                   "pickle file"),
+            std::string::npos)
+      << message(one_file);
+}
+
+TEST_F(Safetensors, TensorsAreCompared) {
+  const auto two = [](const std::string& type) {
+    return with_length(format(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                              R"("b":{"dtype":"{}","shape":[1],"data_offsets":[4,8]}})",
+                              type),
+                       "12341234");
+  };
+  const auto same = [&](const std::string& bytes) {
+    put("model.safetensors", bytes);
+    SafetensorsFolder folder(path_);
+    return folder.are_same(*folder.find("a"), *folder.find("b"));
+  };
+  EXPECT_TRUE(same(two("F32")));
+  EXPECT_FALSE(same(two("I32")));
+  std::string other = two("F32");
+  other.back() = '5';
+  EXPECT_FALSE(same(other));
 }
 
 }  // namespace
