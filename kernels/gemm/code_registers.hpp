@@ -201,9 +201,16 @@ struct FourBits {
 // CodedMatrix.
 template <class T, CodeType type, bool by_factor>
 struct Bytes {
+#if defined(__AVX512BF16__)
+  static constexpr bool even_and_odd = std::is_same_v<T, BFloat16>;
+#else
+  static constexpr bool even_and_odd = false;
+#endif
   static constexpr int most_steps = 1;
   static constexpr std::int64_t codes_of_byte = 1;
-  static constexpr int element(int place) { return place; }
+  static constexpr int element(int place) {
+    return even_and_odd ? even_and_odd_element(place) : place;
+  }
   using WithoutTies = void;
   static constexpr Scales scales{.below = type == CodeType::e4m3 ? 0x1p7f : 0x1p80f};
   Floats scale, factor;
@@ -226,10 +233,18 @@ struct Bytes {
   [[gnu::always_inline]] void load(const Shared& /*shared*/, const std::uint8_t* row,
                                    std::int64_t i, TwoRegisters* out) const {
     const Floats first = numbers(row + i), second = numbers(row + i + lanes);
-    if constexpr (std::is_same_v<T, float>)
+    if constexpr (std::is_same_v<T, float>) {
       *out = {first, second};
-    else
-      *out = {to_bf16(first), to_bf16(second)};
+      return;
+    }
+#if defined(__AVX512BF16__)
+    const auto words = std::bit_cast<Words>(
+        _mm512_cvtne2ps_pbh(std::bit_cast<__m512>(second), std::bit_cast<__m512>(first)));
+    *out = {std::bit_cast<Floats>(words << 16),
+            std::bit_cast<Floats>(words & 0xffff0000u)};
+#else
+    *out = {to_bf16(first), to_bf16(second)};
+#endif
   }
 };
 
