@@ -107,6 +107,12 @@ class Printer {
   std::unique_ptr<text::StreamDecoder> stream_;
 };
 
+std::string memory_advice() {
+  return "keys and values of a text take memory for the prompt and --tokens: give fewer, "
+         "or, with --prompts, a smaller --cache-bytes; weights can lie on a disk "
+         "(--device-map), or be shared out over more ranks";
+}
+
 }  // namespace
 
 int generate(comm::World& world, const Arguments& given) {
@@ -131,11 +137,7 @@ int generate(comm::World& world, const Arguments& given) {
       opened.tensors =
           with_adapters(std::move(opened.tensors), opened.config.model,
                         parse_adapters("--adapter", arguments.text("--adapter", "")));
-    advise_on_memory([] {
-      return "keys and values of a text take memory for the prompt and --tokens: give "
-             "fewer, or, with --prompts, a smaller --cache-bytes; weights can lie on a "
-             "disk (--device-map), or be shared out over more ranks";
-    });
+    advise_on_memory(memory_advice);
     if (batch) return;
     text = open_text(arguments, opened.config,
                      arguments.has("--prompt") ? TextNeed::always : TextNeed::if_asked);

@@ -121,10 +121,9 @@ std::size_t SearchSpace::place_of(const RecomputeChoice& choice) {
   const auto found = std::ranges::find_if(recomputes_, [&](const RecomputeChoice& other) {
     return other.policy == choice.policy && other.pieces == choice.pieces;
   });
-  if (found != recomputes_.end())
-    return static_cast<std::size_t>(found - recomputes_.begin());
-  recomputes_.push_back(choice);
-  return recomputes_.size() - 1;
+  const auto place = static_cast<std::size_t>(found - recomputes_.begin());
+  if (found == recomputes_.end()) recomputes_.push_back(choice);
+  return place;
 }
 
 void SearchSpace::list_recomputes() {
