@@ -1,5 +1,4 @@
 // Rows of codes: which can be read in registers, and the way for those that cannot.
-// cannot.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -107,6 +107,16 @@ class Printer {
   std::unique_ptr<text::StreamDecoder> stream_;
 };
 
+// Whether a file of prompts is given, and no prompt besides.
+bool asks_for_many(const Arguments& arguments) {
+  int ways = 0;
+  for (const char* option : {"--prompt", "--prompt-tokens", "--prompts"})
+    ways += arguments.has(option) ? 1 : 0;
+  require(ways == 1, Status::command_line,
+          "give one of --prompt, --prompt-tokens and --prompts{}", usage_below(usage));
+  return arguments.has("--prompts");
+}
+
 std::string memory_advice() {
   return "keys and values of a text take memory for the prompt and --tokens: give fewer, "
          "or, with --prompts, a smaller --cache-bytes; weights can lie on a disk "
@@ -125,12 +135,7 @@ int generate(comm::World& world, const Arguments& given) {
   bool batch = false;
   world.agree([&] {
     arguments.parse(usage, options, 1, 1);
-    batch = arguments.has("--prompts");
-    const int ways = static_cast<int>(batch) +
-                     static_cast<int>(arguments.has("--prompt")) +
-                     static_cast<int>(arguments.has("--prompt-tokens"));
-    require(ways == 1, Status::command_line,
-            "give one of --prompt, --prompt-tokens and --prompts{}", usage_below(usage));
+    batch = asks_for_many(arguments);
     placement = placement_request(arguments);
     opened = open_model(world, arguments.words().front());
     if (arguments.has("--adapter"))
