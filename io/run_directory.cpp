@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/run_directory.hpp"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,7 +11,9 @@
 #include <cerrno>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <set>
 
 #include "base/directory.hpp"
 #include "base/error.hpp"
@@ -50,10 +54,28 @@ void check_folder(const Listed& parent, const std::string& name,
     if (is_ours(entry)) own->folder.require_file(entry);
 }
 
+// What the listing of a folder calls folders, without a look at each; some file systems
+// do not say.
+std::set<std::string> listed_folders(const Directory& folder) {
+  std::set<std::string> names;
+  const int again = ::fcntl(folder.descriptor(), F_DUPFD_CLOEXEC, 0);
+  DIR* const opened = again < 0 ? nullptr : ::fdopendir(again);
+  if (opened == nullptr) {
+    if (again >= 0) ::close(again);
+    return names;
+  }
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opened, ::closedir);
+  ::rewinddir(entries.get());
+  while (const dirent* entry = ::readdir(entries.get()))
+    if (entry->d_type == DT_DIR) names.insert(entry->d_name);
+  return names;
+}
+
 // A checkpoint's name is that of a directory, or of a link to one that is kept elsewhere.
 void check_steps(const Listed& checkpoints) {
+  const std::set<std::string> folders = listed_folders(checkpoints.folder);
   for (const std::string& name : checkpoints.names) {
-    if (!step_of(name)) continue;
+    if (!step_of(name) || folders.contains(name)) continue;
     if (!checkpoints.folder.is_link(name)) {
       checkpoints.folder.require_folder(name);
       continue;

@@ -180,6 +180,11 @@ void RunLock::require_free(const std::string& directory) {
           Status::cannot_create, "{}: cannot be opened: {}", path, system_reason(errno));
 }
 
+bool RunLock::is_there(const std::string& directory) {
+  struct stat status {};
+  return ::lstat((directory + "/" + lock_name).c_str(), &status) == 0;
+}
+
 std::optional<ProcessName> RunLock::holder(const std::string& directory) {
   const std::string path = directory + "/" + lock_name;
   const Descriptor file(uninterrupted([&] {

@@ -41,6 +41,8 @@ class RunLock {
   // Who holds the lock of a directory now; nobody if there is no file, or one that a dead
   // process left. Throws Error(io) when that cannot be told, as of a FIFO or a link.
   static std::optional<ProcessName> holder(const std::string& directory);
+  // Whether the file is there, of whoever held it last.
+  static bool is_there(const std::string& directory);
   // Throws as the constructor does where that could not have the lock of a directory that
   // is there; takes and makes nothing.
   static void require_free(const std::string& directory);

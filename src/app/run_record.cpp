@@ -31,9 +31,6 @@ RunRecord::RunRecord(comm::World& world, const config::RunSettings& run)
       log::warn("{}", error.what());
     }
     status_.steps = run.steps;
-    // This start is listed once it has begun; one that is killed before has run all the
-    // same.
-    io::write_run_status(directory_, status_);
     status_.starts.push_back({0, world_.size(), io::this_process(),
                               launch::batch_restarts(), launch::script_attempts()});
   });

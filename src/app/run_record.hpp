@@ -17,9 +17,9 @@ namespace trireme::app {
 // ranks make one; rank 0 does the work.
 class RunRecord {
  public:
-  // Makes the directory, takes its lock and says that the run runs. Collective. Throws
-  // Error(cannot_create), on all ranks alike, when another job holds it, or when the lock
-  // or status.toml is a link or no regular file.
+  // Makes the directory and takes its lock. Collective. Throws Error(cannot_create), on
+  // all ranks alike, when another job holds it, or when the lock or status.toml is a link
+  // or no regular file.
   RunRecord(comm::World& world, const config::RunSettings& run);
 
   // Whether all else that the run writes is as io::check_run_directory() wants it.

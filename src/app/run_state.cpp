@@ -33,7 +33,13 @@ void judge(const std::string& directory, RunState& state) {
     state.note = first_line(error.what());
     return;
   }
-  if (!status) return;
+  if (!status) {
+    // A start that fails says so, and takes its lock away.
+    if (state.phase == RunPhase::running || !io::RunLock::is_there(directory)) return;
+    state.phase = RunPhase::failed;
+    state.note = "was killed while it started";
+    return;
+  }
   state.steps = status->steps;
   state.status = status->status;
   if (state.phase == RunPhase::running) return;

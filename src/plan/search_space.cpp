@@ -203,11 +203,10 @@ void SearchSpace::add_meshes(std::size_t grid) {
 void SearchSpace::add_batches(Candidate candidate) {
   const config::RunConfig& base = bases_[candidate.grid].config;
   const std::int64_t global = base.batch.global, sequence = base.model.sequence;
-  std::vector<std::int64_t> all = {base.batch.micro};
+  std::set<std::int64_t> all = {base.batch.micro};
   if (!fixed("batch.micro")) {
-    all.clear();
     const std::int64_t most = std::max<std::int64_t>(16, 65536 / sequence);
-    for (std::int64_t micro = 1; micro <= most; micro *= 2) all.push_back(micro);
+    for (std::int64_t micro = 1; micro <= most; micro *= 2) all.insert(micro);
   }
   for (const std::int64_t micro : all) {
     if (global % micro != 0 || global / micro < candidate.mesh.data) continue;

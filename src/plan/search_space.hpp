@@ -69,8 +69,9 @@ struct Candidate {
 
 // The values that each key takes: tensor, context, pipeline and expert ranks divide the
 // ranks; tensor x context ranks span at most eight nodes; powers of two as microbatches
-// of at most 16 sequences or 65536 tokens; every schedule but gpipe, which takes as long
-// as 1f1b and more memory. A fixed key has the deck's value alone, whatever that is.
+// of at most 16 sequences or 65536 tokens, and the deck's own; every schedule but gpipe,
+// which takes as long as 1f1b and more memory. A fixed key has the deck's value alone,
+// whatever that is.
 class SearchSpace {
  public:
   explicit SearchSpace(SearchDeck deck);
