@@ -254,10 +254,11 @@ InitAnswers ask_all(const Arguments& arguments, Interview& interview,
   else
     out.sequence = positions;  // they are learned
   const bool fresh = out.part == TrainedPart::new_model;
-  out.batch = interview.ask_number("--batch", "How many sequences has a step?",
-                                   multiple_of(out.ranks, fresh ? 64 : 16), 1, 1 << 30);
+  out.batch =
+      interview.ask_number("--batch", "How many sequences has a step?",
+                           multiple_of(out.ranks, fresh ? 64 : 16), 1, 1'000'000'000);
   out.steps = interview.ask_number("--steps", "How many steps?", fresh ? 1000 : 200, 1,
-                                   1LL << 40);
+                                   1'000'000'000'000);
   return out;
 }
 

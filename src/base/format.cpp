@@ -11,6 +11,7 @@
 namespace trireme {
 
 std::string fixed(double value, int digits) {
+  if (std::isnan(value)) return "nan";  // whose sign says nothing
   std::array<char, 512> text{};
   // At most 309 digits before the point.
   const int length =

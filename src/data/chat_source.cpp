@@ -21,6 +21,9 @@ class ChatSource final : public io::SampleSource {
         packing_(config.packing),
         end_(end_token),
         chats_(io::made_once([&] { return read_files(config, tokenizer); })) {
+    require(!chats_->ends.empty() || count(left_out) > 0, Status::bad_content,
+            "{}: holds no conversation: write one a line",
+            config.paths.empty() ? "data.paths" : config.paths.front());
     require(!chats_->ends.empty(), Status::bad_content,
             "{}: no conversation has a token to learn{}: look at data.loss_on{}",
             config.paths.empty() ? "data.paths" : config.paths.front(),

@@ -235,7 +235,7 @@ TEST_F(ChatSourceTest, BrokenLinesAreOneMessage) {
   broken(R"({"text": "x", "text": "y"})", "the key 'text' comes twice");
   broken(R"({"messages": [{"role": "user", "content": "x", "role": "user"}]})",
          "the key 'role' comes twice");
-  expect_refused("\n \n", "no conversation has a token to learn");
+  expect_refused("\n \n", "holds no conversation");
 }
 
 TEST_F(ChatSourceTest, LongOnesAreCutAndThoseWithoutTargetLeftOut) {
