@@ -31,10 +31,37 @@ constexpr const char* files[] = {
 
 // A folder and what is in it, read once.
 struct Listed {
-  explicit Listed(Directory opened)
-      : folder(std::move(opened)), names(folder.all_names()) {}
+  // Throws Error(io) when the folder cannot be read to its end: a name that is not seen
+  // would be one that is not there.
+  explicit Listed(Directory opened) : folder(std::move(opened)) {
+    const int again = ::fcntl(folder.descriptor(), F_DUPFD_CLOEXEC, 0);
+    DIR* const entries = again < 0 ? nullptr : ::fdopendir(again);
+    if (entries == nullptr) {
+      const int error = errno;
+      if (again >= 0) ::close(again);
+      refuse(error);
+    }
+    const std::unique_ptr<DIR, int (*)(DIR*)> closed_at_the_end(entries, ::closedir);
+    ::rewinddir(entries);
+    errno = 0;
+    while (const dirent* entry = ::readdir(entries)) {
+      if (const std::string name = entry->d_name; name != "." && name != "..") {
+        names.push_back(name);
+        if (entry->d_type == DT_DIR) folders.insert(name);
+      }
+      errno = 0;
+    }
+    if (errno != 0) refuse(errno);
+    std::sort(names.begin(), names.end());
+  }
+  [[noreturn]] void refuse(int error) const {
+    fail(Status::io, "{}: the directory cannot be read: {}", folder.path(),
+         system_reason(error));
+  }
+
   Directory folder;
   std::vector<std::string> names;
+  std::set<std::string> folders;  // of these, where the file system says what they are
 
   bool has(const std::string& name) const {
     return std::binary_search(names.begin(), names.end(), name);
@@ -54,28 +81,10 @@ void check_folder(const Listed& parent, const std::string& name,
     if (is_ours(entry)) own->folder.require_file(entry);
 }
 
-// What the listing of a folder calls folders, without a look at each; some file systems
-// do not say.
-std::set<std::string> listed_folders(const Directory& folder) {
-  std::set<std::string> names;
-  const int again = ::fcntl(folder.descriptor(), F_DUPFD_CLOEXEC, 0);
-  DIR* const opened = again < 0 ? nullptr : ::fdopendir(again);
-  if (opened == nullptr) {
-    if (again >= 0) ::close(again);
-    return names;
-  }
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opened, ::closedir);
-  ::rewinddir(entries.get());
-  while (const dirent* entry = ::readdir(entries.get()))
-    if (entry->d_type == DT_DIR) names.insert(entry->d_name);
-  return names;
-}
-
 // A checkpoint's name is that of a directory, or of a link to one that is kept elsewhere.
 void check_steps(const Listed& checkpoints) {
-  const std::set<std::string> folders = listed_folders(checkpoints.folder);
   for (const std::string& name : checkpoints.names) {
-    if (!step_of(name) || folders.contains(name)) continue;
+    if (!step_of(name) || checkpoints.folders.contains(name)) continue;
     if (!checkpoints.folder.is_link(name)) {
       checkpoints.folder.require_folder(name);
       continue;

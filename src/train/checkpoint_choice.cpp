@@ -94,6 +94,7 @@ ChosenCheckpoint choose(comm::World& world, const std::string& directory,
 // Whether a checkpoint lies in the folder of the run's own, by whatever path it was
 // named.
 bool lies_in(const std::string& folder, const std::string& checkpoint) {
+  if (parent_of(checkpoint) == folder) return true;  // without a look at either
   const std::string own = io::absolute_path(folder);
   return io::absolute_path(parent_of(checkpoint)) == own ||
          parent_of(io::absolute_path(checkpoint)) == own;
