@@ -57,9 +57,9 @@ void Health::warn_of_missing_steps(const std::string& path,
   const bool remembers = rules.spike != Reaction::off || rules.nan == Reaction::skip;
   if (!remembers || last == progress_.own_steps) return;
   log::warn(
-      "{}: has {}, but the run resumes at step {}: {} without the steps that are missing, "
-      "so that it may judge otherwise than an unbroken run; put the file back if there is "
-      "a copy",
+      "{}: has {}, but the run resumes at step {}: {} without the steps that are "
+      "missing, so that it may judge otherwise than an unbroken run; put the file back "
+      "if there is a copy",
       path, last == 0 ? std::string("no steps") : format("steps up to {}", last),
       progress_.own_steps,
       rules.spike != Reaction::off ? "health.spike begins" : "health.skip_limit counts");
