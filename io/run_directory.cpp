@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/run_directory.hpp"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,9 +9,8 @@
 #include <cerrno>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
-#include <set>
+#include <utility>
 
 #include "base/directory.hpp"
 #include "base/error.hpp"
@@ -31,40 +28,16 @@ constexpr const char* files[] = {
 
 // A folder and what is in it, read once.
 struct Listed {
-  // Throws Error(io) when the folder cannot be read to its end: a name that is not seen
-  // would be one that is not there.
-  explicit Listed(Directory opened) : folder(std::move(opened)) {
-    const int again = ::fcntl(folder.descriptor(), F_DUPFD_CLOEXEC, 0);
-    DIR* const entries = again < 0 ? nullptr : ::fdopendir(again);
-    if (entries == nullptr) {
-      const int error = errno;
-      if (again >= 0) ::close(again);
-      refuse(error);
-    }
-    const std::unique_ptr<DIR, int (*)(DIR*)> closed_at_the_end(entries, ::closedir);
-    ::rewinddir(entries);
-    errno = 0;
-    while (const dirent* entry = ::readdir(entries)) {
-      if (const std::string name = entry->d_name; name != "." && name != "..") {
-        names.push_back(name);
-        if (entry->d_type == DT_DIR) folders.insert(name);
-      }
-      errno = 0;
-    }
-    if (errno != 0) refuse(errno);
-    std::sort(names.begin(), names.end());
-  }
-  [[noreturn]] void refuse(int error) const {
-    fail(Status::io, "{}: the directory cannot be read: {}", folder.path(),
-         system_reason(error));
-  }
+  // Throws Error(io) when the folder cannot be read to its end.
+  explicit Listed(Directory opened)
+      : folder(std::move(opened)), entries(folder.entries()) {}
 
   Directory folder;
-  std::vector<std::string> names;
-  std::set<std::string> folders;  // of these, where the file system says what they are
+  std::vector<Directory::Entry> entries;
 
   bool has(const std::string& name) const {
-    return std::binary_search(names.begin(), names.end(), name);
+    return std::any_of(entries.begin(), entries.end(),
+                       [&](const auto& entry) { return entry.name == name; });
   }
   std::optional<Listed> find(const std::string& name) const {
     if (!has(name)) return {};
@@ -77,14 +50,14 @@ void check_folder(const Listed& parent, const std::string& name,
                   const std::function<bool(const std::string&)>& is_ours) {
   const auto own = parent.find(name);
   if (!own) return;
-  for (const auto& entry : own->names)
-    if (is_ours(entry)) own->folder.require_file(entry);
+  for (const auto& entry : own->entries)
+    if (is_ours(entry.name)) own->folder.require_file(entry.name);
 }
 
 // A checkpoint's name is that of a directory, or of a link to one that is kept elsewhere.
 void check_steps(const Listed& checkpoints) {
-  for (const std::string& name : checkpoints.names) {
-    if (!step_of(name) || checkpoints.folders.contains(name)) continue;
+  for (const auto& [name, is_folder] : checkpoints.entries) {
+    if (!step_of(name) || is_folder) continue;
     if (!checkpoints.folder.is_link(name)) {
       checkpoints.folder.require_folder(name);
       continue;
@@ -116,7 +89,7 @@ void check_run_directory(const std::string& directory) {
                [](const std::string& name) { return name.ends_with(".jsonl"); });
   const auto checkpoints = run.find("checkpoints");
   if (!checkpoints) return;
-  leftovers_among(checkpoints->names, checkpoints->folder);
+  leftovers_among(names_of(checkpoints->entries), checkpoints->folder);
   check_steps(*checkpoints);
   if (checkpoints->has(latest_name) && latest_target(checkpoints->folder).empty())
     checkpoints->folder.require_file(latest_name);

@@ -9,18 +9,12 @@
 
 namespace trireme::kernels::math {
 
-// Of `count` rows whose places begin at `begin`: those before a window, and those in it.
-struct Cut {
-  std::int64_t before, inside;
-};
-
-TRIREME_HOST_DEVICE Cut cut(std::int64_t begin, std::int64_t count, Range window) {
-  const auto below = [begin, count](std::int64_t edge) {
-    const std::int64_t rows = edge - begin;
-    return rows < 0 ? 0 : rows > count ? count : rows;
-  };
-  const std::int64_t before = below(window.begin);
-  return {before, below(window.end) - before};
+// How many of `count` rows, whose places begin at `begin`, have theirs in a window.
+TRIREME_HOST_DEVICE std::int64_t rows_in_window(std::int64_t begin, std::int64_t count,
+                                                Range window) {
+  const std::int64_t from = begin < window.begin ? window.begin : begin;
+  const std::int64_t end = begin + count < window.end ? begin + count : window.end;
+  return end > from ? end - from : 0;
 }
 
 // Where `rows` rows begin that may begin at `next`, in rounds of `bound` places: there,

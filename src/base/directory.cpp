@@ -43,28 +43,29 @@ bool is_regular(int file) {
   return ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-// The names in an open folder, from the first on, without opening it again. `error`: why
-// there may be others; 0: these are all.
-std::vector<std::string> names_in(int folder, int& error) {
-  std::vector<std::string> names;
+// What is in an open folder, from the first on, without opening it again. `error`: why
+// there may be more; 0: this is all.
+std::vector<Directory::Entry> entries_of(int folder, int& error) {
+  std::vector<Directory::Entry> found;
   const int again = ::fcntl(folder, F_DUPFD_CLOEXEC, 0);
   DIR* const opened = again < 0 ? nullptr : ::fdopendir(again);
   if (opened == nullptr) {
     error = errno;
     if (again >= 0) ::close(again);
-    return names;
+    return found;
   }
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(opened, ::closedir);
   ::rewinddir(entries.get());
   errno = 0;
   while (const dirent* entry = ::readdir(entries.get())) {
     if (const std::string name = entry->d_name; name != "." && name != "..")
-      names.push_back(name);
+      found.push_back({name, entry->d_type == DT_DIR});
     errno = 0;
   }
   error = errno;
-  std::sort(names.begin(), names.end());
-  return names;
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  return found;
 }
 
 bool remove_all(int parent, const char* name) {
@@ -78,8 +79,8 @@ bool remove_all(int parent, const char* name) {
   const Descriptor folder(open_beneath(parent, name, folder_flags));
   if (!folder.is_open()) return false;
   int error = 0;  // what is not seen stays, and so does the folder
-  for (const auto& entry : names_in(folder.get(), error))
-    if (!remove_all(folder.get(), entry.c_str())) return false;
+  for (const auto& entry : entries_of(folder.get(), error))
+    if (!remove_all(folder.get(), entry.name.c_str())) return false;
   return unlink(AT_REMOVEDIR);
 }
 
@@ -102,6 +103,12 @@ std::string without_slashes(std::string path) {
 }
 
 }  // namespace
+
+std::vector<std::string> names_of(const std::vector<Directory::Entry>& entries) {
+  std::vector<std::string> names;
+  for (const auto& entry : entries) names.push_back(entry.name);
+  return names;
+}
 
 std::string parent_of(const std::string& path) {
   const auto slash = path.find_last_of('/');
@@ -196,16 +203,18 @@ bool Directory::is_shared(const std::string& name) const {
 
 std::vector<std::string> Directory::names() const {
   int error = 0;
-  return names_in(file_.get(), error);
+  return names_of(entries_of(file_.get(), error));
 }
 
-std::vector<std::string> Directory::all_names() const {
+std::vector<Directory::Entry> Directory::entries() const {
   int error = 0;
-  std::vector<std::string> names = names_in(file_.get(), error);
+  auto found = entries_of(file_.get(), error);
   require(error == 0, Status::io, "{}: the directory cannot be read: {}", path_,
           system_reason(error));
-  return names;
+  return found;
 }
+
+std::vector<std::string> Directory::all_names() const { return names_of(entries()); }
 
 void Directory::require_file(const std::string& name) const {
   const auto status = status_of(file_.get(), name.c_str());

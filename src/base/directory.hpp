@@ -45,9 +45,14 @@ class Directory {
   bool is_shared(const std::string& name) const;  // a file that has other names too
   // Names of what is in the folder, sorted; none if it cannot be read.
   std::vector<std::string> names() const;
-  // As names(), for whom a name that is not seen would be one that is not there. Throws
-  // Error(io) when the folder cannot be read to its end.
-  std::vector<std::string> all_names() const;
+  // What is in the folder, sorted by names, for whom a name that is not seen would be one
+  // that is not there. Throws Error(io) when the folder cannot be read to its end.
+  struct Entry {
+    std::string name;
+    bool is_folder;  // as far as the folder tells; false where it does not know
+  };
+  std::vector<Entry> entries() const;
+  std::vector<std::string> all_names() const;  // of entries()
   // Throw unless the name is free, or a regular file's or a folder's.
   void require_file(const std::string& name) const;
   void require_folder(const std::string& name) const;
@@ -80,6 +85,8 @@ class Directory {
   std::string path_;
   Descriptor file_;
 };
+
+std::vector<std::string> names_of(const std::vector<Directory::Entry>& entries);
 
 // "runs/a" of "runs/a/lock", and "lock"; "." where there is no '/'.
 std::string parent_of(const std::string& path);

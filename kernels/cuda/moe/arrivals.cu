@@ -38,7 +38,7 @@ __device__ inline std::int32_t arriving(const std::int32_t* rows_PL,
   const std::int32_t count = rows_PL[p * L + l];
   if (places_PM == nullptr) return count;
   return static_cast<std::int32_t>(
-      math::cut(places_PM[p * (L + 1) + l], count, window).inside);
+      math::rows_in_window(places_PM[p * (L + 1) + l], count, window));
 }
 
 // A warp for each rank and expert. It sums what lies before its rows in the order of
