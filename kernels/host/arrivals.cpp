@@ -39,7 +39,7 @@ void order_arrivals(Stream& /*stream*/, const TensorView& rows_PL,
     const std::int32_t count = rows[p * L + l];
     if (places == nullptr) return count;
     return static_cast<std::int32_t>(
-        math::rows_in_window(places[p * (L + 1) + l], count, window));
+        math::rows_in_window(places[p * (L + 1) + l], count, window).count());
   };
   static thread_local Scratch scratch("first row of each rank and expert");
   auto* const first = scratch.take<std::int32_t>(rows_PL.elements());

@@ -9,12 +9,14 @@
 
 namespace trireme::kernels::math {
 
-// How many of `count` rows, whose places begin at `begin`, have theirs in a window.
-TRIREME_HOST_DEVICE std::int64_t rows_in_window(std::int64_t begin, std::int64_t count,
-                                                Range window) {
-  const std::int64_t from = begin < window.begin ? window.begin : begin;
-  const std::int64_t end = begin + count < window.end ? begin + count : window.end;
-  return end > from ? end - from : 0;
+// Which of `count` rows, whose places begin at `begin`, have theirs in a window.
+TRIREME_HOST_DEVICE Range rows_in_window(std::int64_t begin, std::int64_t count,
+                                         Range window) {
+  const auto below = [begin, count](std::int64_t edge) {
+    const std::int64_t rows = edge - begin;
+    return rows < 0 ? 0 : rows > count ? count : rows;
+  };
+  return {below(window.begin), below(window.end)};
 }
 
 // Where `rows` rows begin that may begin at `next`, in rounds of `bound` places: there,

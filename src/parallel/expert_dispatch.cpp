@@ -176,15 +176,16 @@ ExpertDispatch::Route ExpertDispatch::part(Stream& stream, const Route& all,
       for (std::size_t l = 0; l < L; ++l) {
         const std::size_t e = p * L + l, place = p * (L + 1) + l;
         // 1. what leaves: of each rank's rows those that lie in the window there
-        const kernels::math::Cut leaving =
-            kernels::math::cut(all.leaving_places_PM[place], all.leaving_E[e], window);
-        begin += leaving.before;
-        count += leaving.inside;
-        part.leaving_E[e] = static_cast<std::int32_t>(leaving.inside);
+        const Range leaving = kernels::math::rows_in_window(all.leaving_places_PM[place],
+                                                            all.leaving_E[e], window);
+        begin += leaving.begin;
+        count += leaving.count();
+        part.leaving_E[e] = static_cast<std::int32_t>(leaving.count());
         // 2. what arrives
         part.arriving_PL[e] = static_cast<std::int32_t>(
-            kernels::math::cut(all.arriving_places_PM[place], all.arriving_PL[e], window)
-                .inside);
+            kernels::math::rows_in_window(all.arriving_places_PM[place],
+                                          all.arriving_PL[e], window)
+                .count());
       }
       part.leaving_P[p] = {begin, begin + count};
     }

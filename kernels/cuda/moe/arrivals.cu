@@ -37,8 +37,8 @@ __device__ inline std::int32_t arriving(const std::int32_t* rows_PL,
                                         std::int32_t p, std::int32_t l, Range window) {
   const std::int32_t count = rows_PL[p * L + l];
   if (places_PM == nullptr) return count;
-  return static_cast<std::int32_t>(
-      math::rows_in_window(places_PM[p * (L + 1) + l], count, window));
+  const Range rows = math::rows_in_window(places_PM[p * (L + 1) + l], count, window);
+  return static_cast<std::int32_t>(rows.end - rows.begin);
 }
 
 // A warp for each rank and expert. It sums what lies before its rows in the order of
