@@ -139,6 +139,11 @@ struct PrecisionKeys : Section {
       "bytes more for each weight that is multiplied in FP8, experts' excepted. Not with "
       "weights that are sharded.",
       sets<&RunConfig::precision, &PrecisionSettings::keep_weight_codes>};
+  Boolean tf32{
+      *this, "tf32", "false",
+      "On a GPU: multiply matrices of fp32 with 10 bits of each mantissa (TF32), "
+      "on tensor cores. Faster, and no longer as exact as fp32.",
+      sets<&RunConfig::precision, &PrecisionSettings::tf32>};
   Integer report_every{
       *this,
       "report_every",

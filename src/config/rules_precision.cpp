@@ -77,6 +77,14 @@ void Rules::precision_rules() {
        key::precision.logits, " with ", key::model.logit_cap,
        ": the gradient of capped logits needs the logits beside it: write "
        "precision.logits = \"fp32\"");
+  meaningless(key::precision.tf32, key::precision.compute,
+              precision.compute != DType::f32, ": write precision.tf32 = false");
+  rule({key::precision.tf32, key::run.device},
+       !precision.tf32 || config_.run.device == DeviceChoice::cuda, key::precision.tf32,
+       " is for GPUs, but ", key::run.device, " may take none", [&] {
+         return advise(
+             {{key::run.device, {"\"cuda\""}}, {key::precision.tf32, {"false"}}});
+       });
   feedback_rules();
   layer_rules();
 }

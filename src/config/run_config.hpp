@@ -111,6 +111,7 @@ struct PrecisionSettings {
   std::int64_t amax_history = 1024;            // steps
   int margin = 0;                              // bits
   bool keep_weight_codes = false;              // of FP8, for a step
+  bool tf32 = false;                           // products of f32 on a GPU
   std::int64_t report_every = 100;             // steps; 0: never
   optim::LossScaling loss_scale;               // with fp16
   LogitsType logits = LogitsType::by_device;

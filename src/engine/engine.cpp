@@ -56,8 +56,9 @@ ActivationDemand demand_of(const config::RunConfig& config, const comm::Mesh& me
 }
 
 // What the deck says of libraries, for this process from now on.
-void choose_libraries(const config::RunSettings& run) {
+void choose_libraries(const config::RunConfig& config) {
   using kernels::AttentionLibrary;
+  const config::RunSettings& run = config.run;
   switch (run.attention) {
     case config::AttentionChoice::automatic:
       kernels::set_attention_library(AttentionLibrary::automatic);
@@ -71,6 +72,7 @@ void choose_libraries(const config::RunSettings& run) {
   }
   kernels::set_attention_deterministic(run.attention_deterministic);
   kernels::set_gemm_search(run.gemm_search);
+  kernels::set_tf32(config.precision.tf32);
 }
 
 }  // namespace
@@ -86,7 +88,7 @@ Engine::Engine(const config::RunConfig& config, comm::Mesh& mesh, Device device)
       parts_(device) {
   for (comm::Group* group : mesh.groups())
     group->bound_staging(config.parallel.staging_bytes);
-  if (device.is_cuda()) choose_libraries(config.run);
+  if (device.is_cuda()) choose_libraries(config);
   if (config.precision.compute == DType::f16)
     scaler_.emplace(config.precision.loss_scale);
   build_store();

@@ -173,6 +173,10 @@ rule tensor 65 3 'model.heads = 4|parallel.tensor = 3|write' parallel.tensor=3
 rule graphs_device 65 1 'run.cuda_graphs = true|run.device = "auto"|write run.device = "cuda"' \
   run.cuda_graphs=true
 graphs=(run.cuda_graphs=true run.device=cuda)
+rule tf32_host 65 1 'precision.tf32 = true|run.device = "auto"|write run.device = "cuda"' \
+  precision.tf32=true
+rule tf32_bf16 65 1 'precision.tf32 = true|precision.compute = "bf16"|precision.tf32 = false' \
+  precision.tf32=true precision.compute=bf16 run.device=cuda
 rule graphs_tensor 65 2 'run.cuda_graphs = true|parallel.tensor = 2|parallel.tensor = 1' \
   "${graphs[@]}" parallel.tensor=2
 rule graphs_context 65 2 'parallel.context = 2|parallel.context = 1' \
