@@ -18,6 +18,7 @@
 #include "comm/mesh.hpp"
 #include "config/precision.hpp"
 #include "engine/engine.hpp"
+#include "engine/training_flops.hpp"
 #include "io/files.hpp"
 #include "kernels/runtime/bandwidth.hpp"
 #include "kernels/runtime/profile.hpp"
@@ -149,7 +150,7 @@ void report_mfu(comm::World& world, const config::RunConfig& config,
               on.gpu.name);
     return;
   }
-  const model::FlopsPerToken flops = model::flops_per_token(config.model);
+  const model::FlopsPerToken flops = engine::training_flops(config);
   const auto report = [&](std::string_view type, double dense) {
     log::info(
         "mfu {} %, {} % with causal attention: of the data sheet's dense peak in {}, {} "
@@ -196,7 +197,7 @@ void bench_deck(comm::World& world, const config::RunConfig& config, std::int64_
   step.run();
   if (products) report_products(world, step, steps, on, quick);
   KernelTotals totals;
-  const double flops = model::flops_per_token(config.model).causal * step.tokens();
+  const double flops = engine::training_flops(config).causal * step.tokens();
   std::vector<double> seconds, shares;
   double before = rate_now();
   for (std::int64_t i = 0; i < steps; ++i) {

@@ -7,11 +7,10 @@
 #include "base/split.hpp"
 #include "engine/documents.hpp"
 #include "engine/planned_device.hpp"
+#include "engine/training_flops.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/runtime/working_memory.hpp"
-#include "model/adapted_modules.hpp"
-#include "optim/parameter_groups.hpp"
 
 namespace trireme::engine {
 namespace {
@@ -106,10 +105,7 @@ void Engine::build_store() {
           "adapter.dora = false, or run.device = \"cpu\"");
   std::vector<ParamModule> modules = model_.modules();
   for (ParamModule& module : modules)
-    for (Param* param : module.params) {
-      optim::apply_groups(config_.optimizer, *param);
-      model::freeze_base(config_.adapter.matrices, *param);
-    }
+    for (Param* param : module.params) mark_training(config_, *param);
   std::vector<CodedParam> coded = take_coded(config_.adapter, modules);
   store_.emplace(modules, store_config(config_, mesh_, device_), mesh_, device_);
   model_.attach(*store_);

@@ -9,24 +9,57 @@ namespace {
 
 struct Counts {
   std::int64_t all = 0, experts = 0;  // parameters; those of experts alone
+  double flops = 0,
+         expert_flops = 0;  // on a token; of all experts, as if it met them all
   void add(const Param& param) {
-    all += param.shape.elements();
-    if (param.expert) experts += param.shape.elements();
+    const std::int64_t elements = param.shape.elements();
+    // Forward, gradient of the input, and of the weights where these are trained.
+    const double work = (param.frozen ? 4.0 : 6.0) * static_cast<double>(elements);
+    all += elements;
+    flops += work;
+    if (!param.expert) return;
+    experts += elements;
+    expert_flops += work;
   }
   void add(const Counts& more, std::int64_t times) {
     all += more.all * times;
     experts += more.experts * times;
+    flops += more.flops * static_cast<double>(times);
+    expert_flops += more.expert_flops * static_cast<double>(times);
   }
 };
 
-Stage on_meta(const ModelConfig& m, Range blocks, bool with_both) {
-  const StageConfig config{
-      .model = m, .blocks = blocks, .first = with_both, .last = with_both};
+Stage on_meta(const ModelConfig& m, const Trained& trained, Range blocks,
+              bool with_both) {
+  const StageConfig config{.model = m,
+                           .blocks = blocks,
+                           .first = with_both,
+                           .last = with_both,
+                           .adapter = trained.adapter};
   return Stage(config, parallel::TensorRegion::whole(), Device::meta());
 }
 
-// Of the blocks: those of one kind are alike, and one of each kind is built.
-Counts count_blocks(const ModelConfig& m) {
+void add(Counts& sum, const std::vector<Param*>& params, const Trained& trained) {
+  for (Param* param : params) {
+    if (trained.freeze) trained.freeze(*param);
+    sum.add(*param);
+  }
+}
+
+// Of the blocks: those of one kind are alike, and one of each kind is built, unless some
+// parameters are frozen by the names of their layers.
+Counts count_blocks(const ModelConfig& m, const Trained& trained = {}) {
+  Counts sum;
+  const auto add_layer = [&](std::int64_t layer, std::int64_t times) {
+    Counts block;
+    Stage stage = on_meta(m, trained, {layer, layer + 1}, false);
+    add(block, stage.parameters(), trained);
+    sum.add(block, times);
+  };
+  if (trained.freeze) {
+    for (std::int64_t layer = 0; layer < m.layers; ++layer) add_layer(layer, 1);
+    return sum;
+  }
   std::array<std::int64_t, 4> layers{}, example{};
   for (std::int64_t layer = 0; layer < m.layers; ++layer) {
     const auto kind =
@@ -34,14 +67,8 @@ Counts count_blocks(const ModelConfig& m) {
     example[kind] = layer;
     ++layers[kind];
   }
-  Counts sum;
-  for (std::size_t kind = 0; kind < layers.size(); ++kind) {
-    if (layers[kind] == 0) continue;
-    Counts block;
-    Stage stage = on_meta(m, {example[kind], example[kind] + 1}, false);
-    for (const Param* param : stage.parameters()) block.add(*param);
-    sum.add(block, layers[kind]);
-  }
+  for (std::size_t kind = 0; kind < layers.size(); ++kind)
+    if (layers[kind] > 0) add_layer(example[kind], layers[kind]);
   return sum;
 }
 
@@ -51,12 +78,13 @@ struct EmbeddingAndHead {
   Counts embedding, head;
 };
 
-EmbeddingAndHead count_embedding_and_head(const ModelConfig& m) {
-  Stage stage = on_meta(m, {}, true);
+EmbeddingAndHead count_embedding_and_head(const ModelConfig& m,
+                                          const Trained& trained = {}) {
+  Stage stage = on_meta(m, trained, {}, true);
   const std::vector<ParamModule> modules = stage.modules();
   EmbeddingAndHead both;
-  for (const Param* param : modules.front().params) both.embedding.add(*param);
-  for (const Param* param : modules.back().params) both.head.add(*param);
+  add(both.embedding, modules.front().params, trained);
+  add(both.head, modules.back().params, trained);
   return both;
 }
 
@@ -99,8 +127,14 @@ double state_elements(const ModelConfig& m) {
 
 }  // namespace
 
-FlopsPerToken flops_per_token(const ModelConfig& m) {
-  const auto N = static_cast<double>(active_matrix_parameter_count(m));
+FlopsPerToken flops_per_token(const ModelConfig& m, const Trained& trained) {
+  const Counts blocks = count_blocks(m, trained);
+  const double used = m.has_experts()
+                          ? blocks.expert_flops / static_cast<double>(m.moe.experts) *
+                                static_cast<double>(m.moe.top_k)
+                          : 0;
+  const double matrices = blocks.flops - blocks.expert_flops + used +
+                          count_embedding_and_head(m, trained).head.flops;
   double seen = 0;
   std::int64_t recurrent = 0;
   for (std::int64_t layer = 0; layer < m.layers; ++layer) {
@@ -113,7 +147,7 @@ FlopsPerToken flops_per_token(const ModelConfig& m) {
   const double width = static_cast<double>(m.head_width() + m.value_width()) / 2;
   const double attention = static_cast<double>(m.heads) * width * seen;
   const double linear = 18.0 * static_cast<double>(recurrent) * state_elements(m);
-  return {6.0 * N + linear + 12.0 * attention, 6.0 * N + linear + 6.0 * attention};
+  return {matrices + linear + 12.0 * attention, matrices + linear + 6.0 * attention};
 }
 
 }  // namespace trireme::model

@@ -3,6 +3,7 @@
 // The first stage has the embedding, the last the head; one rank has one stage of all.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -138,14 +139,22 @@ std::int64_t matrix_parameter_count(const ModelConfig& config);
 // The same, but of the experts only those that a token uses.
 std::int64_t active_matrix_parameter_count(const ModelConfig& config);
 
+// Which parameters of a model are trained: all of them, or those of adapters and what
+// freeze() does not mark.
+struct Trained {
+  nn::AdapterConfig adapter{};
+  std::function<void(Param&)> freeze{};
+};
+
 // FLOPs of training on one token (Kaplan et al., 2020; Chowdhery et al., 2022, appendix
 // B): 6 N + 12 L D S with full attention, 6 N + 6 L D S when only the causal half is
-// counted. N counts the experts that a token uses; D is the width of all heads. A layer
-// with linear attention has 18 G K V in place of the last term (G value heads, keys of
-// width K, values of width V): of the rule row by row, not of its chunks.
+// counted. N counts the experts that a token uses; of what is frozen no gradient is made,
+// 2 N less. D is the width of all heads. A layer with linear attention has 18 G K V in
+// place of the last term (G value heads, keys of width K, values of width V): of the rule
+// row by row, not of its chunks.
 struct FlopsPerToken {
   double full = 0, causal = 0;
 };
-FlopsPerToken flops_per_token(const ModelConfig& config);
+FlopsPerToken flops_per_token(const ModelConfig& config, const Trained& trained = {});
 
 }  // namespace trireme::model

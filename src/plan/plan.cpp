@@ -14,6 +14,7 @@
 #include "engine/group_use.hpp"
 #include "engine/planned_device.hpp"
 #include "engine/sample_route.hpp"
+#include "engine/training_flops.hpp"
 #include "io/checkpoint_snapshot.hpp"
 #include "io/shared_source.hpp"
 #include "kernels/runtime/profile.hpp"
@@ -187,7 +188,7 @@ Plan make_plan(const config::RunConfig& deck, int rank, const PlannedDevice& on)
     plan.nccl = comm::count_nccl(config.parallel.mesh, config.parallel.folding,
                                  engine::group_use(config));
   plan.parameters = model::parameter_count(config.model);
-  plan.flops_per_step = model::flops_per_token(config.model).full *
+  plan.flops_per_step = engine::training_flops(config).full *
                         static_cast<double>(config.batch.global * config.model.sequence);
   return plan;
 }
@@ -383,7 +384,7 @@ std::string describe(const config::RunConfig& config, std::span<const Plan> plan
                                          config.optimizer.outer.every));
   if (mesh.pipeline > 1) text += pipeline_text(config, plans);
   text += format("work      {}FLOP a step ({} a token)", human_count(plan.flops_per_step),
-                 human_count(model::flops_per_token(config.model).full));
+                 human_count(engine::training_flops(config).full));
   return text;
 }
 

@@ -116,6 +116,7 @@ class Recorder : public engine::StepObserver {
   EnergyMeter energy_;            // of this rank's GPU
   std::optional<double> joules_;  // its counter before this step
   std::int64_t live_microbatches_ = 0;
+  model::FlopsPerToken flops_;
   engine::StepTotals::Outcome agreed_;  // by the ranks, of this step
   StepTimes times_;                     // of this step
   struct Sums {

@@ -50,11 +50,13 @@ void say(std::string_view text, const Args&... args) {
 
 void Recorder::announce() const {
   if (!log::speaks()) return;
-  const auto flops = model::flops_per_token(config_.model);
   const std::string_view compute = name_of(config_.precision.compute);
-  say("flops     {} per token = 6 N + 12 L D S (causal half of attention: {}); mfu is "
+  const auto all = model::flops_per_token(config_.model);
+  say("flops     {} per token = 6 N + 12 L D S{} (causal half of attention: {}); mfu is "
       "the share of the {} in {}: {}FLOP/s",
-      human_count(flops.full), human_count(flops.causal),
+      human_count(flops_.full),
+      flops_.full == all.full ? "" : ", without gradients of frozen matrices",
+      human_count(flops_.causal),
       peak_.by_data_sheet ? format("dense peak of {} x {}", world_.size(), gpu_name_)
                           : std::string("best rate seen so far, that of GEMMs now"),
       compute, human_count(peak_.peak));
@@ -64,9 +66,8 @@ void Recorder::announce() const {
 }
 
 void Recorder::print(const engine::StepResult& result) const {
-  const auto flops = model::flops_per_token(config_.model);
   const double tokens = tokens_of_step();
-  const double rate_of_flops = tokens / times_.total * flops.full;
+  const double rate_of_flops = tokens / times_.total * flops_.full;
   const std::string of = std::to_string(config_.run.steps);
   const double left =
       progress_.step_seconds * static_cast<double>(config_.run.steps - progress_.step);

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "engine/training_flops.hpp"
 #include "model/rotary_tables.hpp"
 #include "support/tiny_model.hpp"
 
@@ -284,6 +285,27 @@ TEST(Stage, QwenHasItsKnownSizes) {
   qwen.layer_types[3] = model::full_attention;
   EXPECT_DOUBLE_EQ(model::flops_per_token(qwen).full,
                    6.0 * 596049920 + 12.0 * 2048 * (27 * (2048 - 256) + 4096));
+}
+
+// Of what is frozen no gradient is made: a third less of its products.
+TEST(Stage, FlopsWithoutGradientsOfFrozenMatrices) {
+  auto config = tiny(model::Architecture::llama, false);
+  const double all = engine::training_flops(config).full;
+  ASSERT_EQ(all, model::flops_per_token(config.model).full);
+  config.optimizer.groups = {{.pattern = "model.layers.0.mlp.*", .frozen = true}};
+  const double mlp =
+      3.0 * static_cast<double>(config.model.hidden * config.model.feed_forward);
+  EXPECT_EQ(engine::training_flops(config).full, all - 2 * mlp);
+  config.optimizer.groups = {{.pattern = "*", .frozen = true}};
+  const auto N = static_cast<double>(model::active_matrix_parameter_count(config.model));
+  EXPECT_EQ(engine::training_flops(config).full, all - 2 * N);
+  // Matrices of rank 2 beside each down projection are trained.
+  config.optimizer.groups = {};
+  config.adapter.matrices.rank = 2;
+  config.adapter.matrices.targets = {"down_proj"};
+  const auto added = static_cast<double>(
+      config.model.layers * 2 * (config.model.hidden + config.model.feed_forward));
+  EXPECT_EQ(engine::training_flops(config).full, all - 2 * N + 6 * added);
 }
 
 // The meta device predicts exactly what the host allocates, and a step allocates nothing.
