@@ -105,13 +105,6 @@ std::string find_checkpoint(const std::string& path) {
   return place.directory;
 }
 
-std::string latest_checkpoint(const std::string& directory) {
-  const Place place = newest_below(directory, names_in(directory));
-  if (!place.directory.empty())
-    read_place(place, [](const auto& own) { return read_manifest(own); });
-  return place.directory;
-}
-
 NamedCheckpoint checkpoint_info(const std::string& path) {
   return read_place(place_of(path), [](const std::string& directory) -> NamedCheckpoint {
     return {directory, read_info(Directory::to_read(directory))};

@@ -8,14 +8,10 @@
 
 namespace trireme::io {
 
-// The directory of the newest checkpoint (the highest step) below `directory`, or "" if
-// there is none. Throws Error(bad_content), naming the file, when it lacks a file or one
-// has another size than the manifest says; digests are left to CheckpointReader.
-std::string latest_checkpoint(const std::string& directory);
-
-// The step directory that `path` means: itself, or the newest below it, as
-// CheckpointReader takes it. Throws Error(missing_input), and what latest_checkpoint()
-// throws.
+// The step directory that `path` means: itself, or the newest below it (the highest
+// step), as CheckpointReader takes it. Throws Error(missing_input) where there is none,
+// and Error(bad_content), naming the file, when the newest lacks a file or one has
+// another size than the manifest says; digests are left to CheckpointReader.
 std::string find_checkpoint(const std::string& path);
 
 struct NamedCheckpoint {

@@ -58,18 +58,6 @@ std::size_t read_block(const Descriptor& file, const std::string& path, char* to
   return done;
 }
 
-void sync_path(const std::string& path, int flags) {
-  const Descriptor file(uninterrupted(
-      [&] { return ::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
-  if (!file.is_open())
-    fail(Status::io, "{}: cannot be opened to sync it: {}", path, reason());
-  // Some file systems cannot sync a directory, and say so: theirs need none.
-  const bool unsupported = (flags & O_DIRECTORY) != 0;
-  if (uninterrupted([&] { return ::fsync(file.get()); }) != 0 &&
-      !(unsupported && errno == EINVAL))
-    fail(Status::io, "{}: fsync failed: {}", path, reason());
-}
-
 bool is_file_like(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
@@ -157,9 +145,14 @@ std::vector<std::string> expand(const std::string& pattern) {
   return names;
 }
 
-void sync_file(const std::string& path) { sync_path(path, 0); }
-
-void sync_directory(const std::string& path) { sync_path(path, O_DIRECTORY); }
+void sync_file(const std::string& path) {
+  const Descriptor file(uninterrupted(
+      [&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
+  if (!file.is_open())
+    fail(Status::io, "{}: cannot be opened to sync it: {}", path, reason());
+  if (uninterrupted([&] { return ::fsync(file.get()); }) != 0)
+    fail(Status::io, "{}: fsync failed: {}", path, reason());
+}
 
 std::string file_digest(const std::string& path) {
   const Descriptor file = open_input(path);

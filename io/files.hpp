@@ -30,7 +30,6 @@ void make_directories(const std::string& path);
 // Files that a path or glob names, sorted. Throws Error(missing_input) when none.
 std::vector<std::string> expand(const std::string& pattern);
 void sync_file(const std::string& path);
-void sync_directory(const std::string& path);
 // XXH3-128 of a file's content as 32 hexadecimal digits.
 std::string file_digest(const std::string& path);
 

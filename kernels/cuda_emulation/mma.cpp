@@ -1,7 +1,6 @@
 // Emulated tensor cores and ldmatrix: the fragments of 32 lanes put together.
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <cuda_machine/mma.cuh>
@@ -27,16 +26,14 @@ float fp16_of(std::uint32_t pair, unsigned i) {
 }
 
 // Registers r of lane 4 g + t, for g and t as in the PTX ISA's tables.
-template <std::size_t k>
 struct Operands {
-  std::array<std::array<float, k>, 16> a;
-  std::array<std::array<float, 8>, k> b;
+  std::array<std::array<float, 16>, 16> a;
+  std::array<std::array<float, 8>, 16> b;
 };
 
 // D += A B, one product at a time in the order of k. Columns are independent, so that the
 // compiler can treat all eight at once.
-template <std::size_t k>
-void multiply(const Operands<k>& operands, Arguments arguments) {
+void multiply(const Operands& operands, Arguments arguments) {
   std::array<std::array<float, 8>, 16> d;
   const auto each = [&](auto visit) {
     for (std::size_t lane = 0; lane < 32; ++lane) {
@@ -49,7 +46,7 @@ void multiply(const Operands<k>& operands, Arguments arguments) {
   each([](float& mine, float& whole) { whole = mine; });
   for (std::size_t row = 0; row < 16; ++row) {
     std::array<float, 8> sums = d[row];  // a copy that stays in a register
-    for (std::size_t i = 0; i < k; ++i) {
+    for (std::size_t i = 0; i < operands.b.size(); ++i) {
       const float factor = operands.a[row][i];
 #pragma omp simd
       for (std::size_t column = 0; column < 8; ++column) {
@@ -63,7 +60,7 @@ void multiply(const Operands<k>& operands, Arguments arguments) {
 
 template <float (*element)(std::uint32_t, unsigned)>
 void complete_k16(Arguments arguments) {
-  Operands<16> operands;
+  Operands operands;
   for (std::size_t lane = 0; lane < 32; ++lane) {
     const auto& mine = *static_cast<const Mma*>(arguments[lane]);
     const std::size_t g = lane / 4, t = lane % 4;
@@ -80,26 +77,9 @@ void complete_k16(Arguments arguments) {
   multiply(operands, arguments);
 }
 
-// tf32 is fp32 without the lower 13 bits.
-float tf32_of(std::uint32_t bits) { return std::bit_cast<float>(bits & 0xffffe000u); }
-
-void complete_k8(Arguments arguments) {
-  Operands<8> operands;
-  for (std::size_t lane = 0; lane < 32; ++lane) {
-    const auto& mine = *static_cast<const Mma*>(arguments[lane]);
-    const std::size_t g = lane / 4, t = lane % 4;
-    for (std::size_t r = 0; r < 4; ++r) {
-      operands.a[g + r % 2 * 8][t + r / 2 * 4] = tf32_of(mine.a[r]);
-    }
-    for (std::size_t r = 0; r < 2; ++r) operands.b[t + r * 4][g] = tf32_of(mine.b[r]);
-  }
-  multiply(operands, arguments);
-}
-
 struct Load {
   std::uint32_t* r;
   const unsigned char* row;
-  int matrices;
   bool transposed;
 };
 
@@ -114,7 +94,7 @@ void complete_load(Arguments arguments) {
   for (int lane = 0; lane < 32; ++lane) {
     const auto& mine = *static_cast<const Load*>(arguments[lane]);
     const int i = lane / 4, j = lane % 4 * 2;
-    for (int m = 0; m < mine.matrices; ++m) {
+    for (int m = 0; m < 4; ++m) {
       const auto low = mine.transposed ? element_of(arguments, m, j, i)
                                        : element_of(arguments, m, i, j);
       const auto high = mine.transposed ? element_of(arguments, m, j + 1, i)
@@ -136,21 +116,15 @@ void mma_m16n8k16_fp16(float* d, const std::uint32_t* a, const std::uint32_t* b,
   Mma mine{d, a, b};
   meet_whole_warp(WarpOperation::mma, &mine, complete_k16<fp16_of>, where);
 }
-void mma_m16n8k8_tf32(float* d, const std::uint32_t* a, const std::uint32_t* b,
-                      const Source& where) {
-  Mma mine{d, a, b};
-  meet_whole_warp(WarpOperation::mma, &mine, complete_k8, where);
-}
 
-void ldmatrix(std::uint32_t* r, const void* row, int matrices, bool transposed,
-              const Source& where) {
+void ldmatrix(std::uint32_t* r, const void* row, bool transposed, const Source& where) {
   if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) {
     fail_in_kernel("ldmatrix: the row's address is not a multiple of 16", where);
   }
   if (DeviceMemory::get().is_device(row)) {
     fail_in_kernel("ldmatrix: the row is in global, not in shared memory", where);
   }
-  Load mine{r, static_cast<const unsigned char*>(row), matrices, transposed};
+  Load mine{r, static_cast<const unsigned char*>(row), transposed};
   meet_whole_warp(WarpOperation::ldmatrix, &mine, complete_load, where);
 }
 

@@ -17,7 +17,8 @@ double read_bandwidth(std::int64_t elements, int repeats);
 
 // Bytes per second, read and written ones together, of copies of `bytes` from one array
 // to another on a device; the median of `repeats` after one to warm up. On a host by all
-// threads; a host's caches help where two arrays fit into them.
+// threads; a host's caches help where two arrays fit into them. For tests/bench, which
+// holds kernels against it.
 double copy_bandwidth(Device device, std::int64_t bytes, int repeats);
 
 }  // namespace trireme::kernels

@@ -41,7 +41,8 @@ void release_working_memory(Device device);
 // How often it was made or given back so far; work that was recorded with its address is
 // no longer valid when this has changed. 0 but on a GPU.
 std::int64_t working_memory_moves(Device device);
-// The most that a kernel has asked for since then.
+// The most that a kernel has asked for since then. For tests, which compare it with the
+// plan.
 std::int64_t working_memory_used(Device device);
 
 }  // namespace trireme::kernels

@@ -26,7 +26,6 @@ namespace trireme::log {
 namespace {
 
 int current_rank = 0;
-bool is_quiet = false;
 Level current_level = Level::info;
 Descriptor own_file;
 std::mutex live_mutex;
@@ -37,7 +36,7 @@ constexpr std::chrono::milliseconds live_pause{100};
 // One write a line, so that lines of several ranks do not mix.
 std::string whole_line(std::string_view text) { return for_terminal(text) + '\n'; }
 
-bool speaks_aloud() { return current_rank == 0 && !is_quiet; }
+bool speaks_aloud() { return current_rank == 0; }
 
 // A whole line, or several, in the place of the line that moves.
 void write_aloud(std::string_view text) {
@@ -69,7 +68,6 @@ bool starter_is_busy() {
 }  // namespace
 
 void set_rank(int rank) { current_rank = rank; }
-void set_quiet(bool quiet) { is_quiet = quiet; }
 void set_level(Level level) { current_level = level; }
 void open_file(const std::string& path) {
   own_file = Directory(parent_of(path)).open_file(last_name_of(path), true);

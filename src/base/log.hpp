@@ -15,8 +15,6 @@ enum class Level : std::uint8_t { error, warning, info, debug };
 
 // Ranks other than 0 say nothing. Before this is called the process speaks.
 void set_rank(int rank);
-// true: rank 0 says nothing either; errors are still reported.
-void set_quiet(bool quiet);
 // What is written, here and to the file of open_file(); info unless set.
 void set_level(Level level);
 // From now on what this rank says, and would say if it were rank 0, is written to a file,
@@ -29,7 +27,7 @@ inline bool speaks() { return speaks(Level::info); }
 
 // Writes one line to standard output, at once, if this rank speaks.
 void line(std::string_view text, Level level = Level::info);
-// Writes one line whatever the level, on rank 0 unless it is quiet.
+// Writes one line whatever the level, on rank 0.
 void always(std::string_view text);
 // The line that moves: on a terminal, shows `text` in the last line, until the next call
 // or line(). Does nothing where standard output is a file or a pipe.

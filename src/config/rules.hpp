@@ -124,7 +124,6 @@ class Rules : public OuterRules {
   void layer_rules();
   void fp8_size_rules();
   void fp8_expert_rules(std::int64_t multiple);
-  void matrix_rules();
   void optimizer_rules();
   void group_rules();
   void debug_rules();

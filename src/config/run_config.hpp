@@ -256,12 +256,12 @@ struct RunConfig {
 };
 
 // Reads the deck for a world of `ranks` ranks, of which ranks_on_node (0: all) share a
-// node. Every rule that involves more than one key
-// is checked (run_rules.cpp) and all broken rules are reported together, each naming its
-// keys, their values and the fix, after the deck's own problems if it was loaded
-// leniently. Rules about keys that are not sound are not judged. Throws
-// Error(bad_content); Error(resources) when another number of ranks would satisfy every
-// broken rule; Error(command_line) when only overrides are wrong.
+// node. Every rule that involves more than one key is checked (check_rules() of
+// config/rules.hpp), and all broken rules are reported together, each naming its keys,
+// their values and the fix, after the deck's own problems if it was loaded leniently.
+// Rules about keys that are not sound are not judged. Throws Error(bad_content);
+// Error(resources) when another number of ranks would satisfy every broken rule;
+// Error(command_line) when only overrides are wrong.
 RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node = 0);
 
 // The same before any rule is checked: what the deck says, with defaults that depend on

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convert/adapter_folder.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -115,11 +113,6 @@ std::string shape_text(const io::SafetensorsTensor& tensor) {
 }
 
 }  // namespace
-
-bool is_adapter_folder(const std::string& path) {
-  struct stat status {};
-  return ::stat((path + "/" + adapter_config_name).c_str(), &status) == 0;
-}
 
 AdapterFolder::AdapterFolder(const std::string& path, const model::ModelConfig& model)
     : files_(path, adapter_weights_name) {

@@ -25,9 +25,6 @@ namespace trireme::convert {
 inline constexpr auto adapter_config_name = "adapter_config.json";
 inline constexpr auto adapter_weights_name = "adapter_model.safetensors";
 
-// Whether a path is a folder with an adapter_config.json.
-bool is_adapter_folder(const std::string& path);
-
 // Reads the header when it is made, and of the tensors only the boxes that are asked for,
 // by the names that they have in a checkpoint: "model/<module>.lora_A.weight", and
 // "model/<tensor>" of modules that were trained whole.

@@ -69,40 +69,36 @@ Architecture architecture_named(std::string_view name);
 // Names of the rows that have experts: "mixtral, ...".
 std::string architectures_with_experts();
 
-// Writes for the table of deck keys what it says of all rows: "llama|gpt2|...", or with
-// `docs` "llama: what it is; gpt2: ...".
+// Writes for the table of deck keys what it says of all rows: "llama: what it is; gpt2:
+// ...".
 template <class Put>
-constexpr void list_architectures(bool docs, Put put) {
+constexpr void list_architectures(Put put) {
   bool first = true;
   for (const ArchitectureRow& row : architectures) {
-    if (!first) put(std::string_view(docs ? "; " : "|"));
+    if (!first) put(std::string_view("; "));
     first = false;
     put(row.name);
-    if (docs) put(std::string_view(": ")), put(row.doc);
+    put(std::string_view(": "));
+    put(row.doc);
   }
-  if (docs) put(std::string_view("."));
+  put(std::string_view("."));
 }
 
-template <bool docs>
 constexpr auto architectures_text() {
   constexpr std::size_t length = [] {
     std::size_t sum = 0;
-    list_architectures(docs, [&](std::string_view piece) { sum += piece.size(); });
+    list_architectures([&](std::string_view piece) { sum += piece.size(); });
     return sum;
   }();
   std::array<char, length> text{};
   std::size_t at = 0;
-  list_architectures(docs, [&](std::string_view piece) {
+  list_architectures([&](std::string_view piece) {
     for (const char c : piece) text[at++] = c;
   });
   return text;
 }
-template <bool docs>
-inline constexpr auto architectures_storage = architectures_text<docs>();
-
-inline constexpr std::string_view architecture_names(architectures_storage<false>.data(),
-                                                     architectures_storage<false>.size());
-inline constexpr std::string_view architecture_docs(architectures_storage<true>.data(),
-                                                    architectures_storage<true>.size());
+inline constexpr auto architectures_storage = architectures_text();
+inline constexpr std::string_view architecture_docs(architectures_storage.data(),
+                                                    architectures_storage.size());
 
 }  // namespace trireme::model

@@ -96,10 +96,6 @@ std::int64_t parameter_count(const ModelConfig& m) {
   return count_blocks(m).all + both.embedding.all + both.head.all - twice;
 }
 
-std::int64_t matrix_parameter_count(const ModelConfig& m) {
-  return count_blocks(m).all + count_embedding_and_head(m).head.all;
-}
-
 std::int64_t active_matrix_parameter_count(const ModelConfig& m) {
   const Counts blocks = count_blocks(m);
   const std::int64_t used =

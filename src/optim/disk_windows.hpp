@@ -63,7 +63,6 @@ class DiskWindows {
   // begins at a multiple of the block; nothing on meta.
   void read(const Blocks& blocks, std::byte* memory) const;
 
-  std::int64_t window_elements() const { return window_; }
   std::size_t memory_bytes() const;
   std::size_t file_bytes() const { return static_cast<std::size_t>(end_); }
   const ScratchFile& file() const { return file_; }

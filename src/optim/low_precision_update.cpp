@@ -23,16 +23,19 @@ Scaled scaled_of(std::size_t state) {
 
 // State that is offloaded passes through memory on the device; other state is used where
 // it lies. staged(): to be written, then given back; brought(): as it is kept.
-TensorView OptimizerState::staged(int i, const TensorView& kept, bool offloaded) const {
+TensorView OptimizerState::staged(Kept what, const TensorView& kept,
+                                  bool offloaded) const {
   if (!offloaded) return kept;
+  static_assert(static_cast<std::int64_t>(Kept::weight) + 1 == NumberCodec::stagings);
   const std::int64_t size = staged_state_.view().elements() / NumberCodec::stagings;
-  return memory_as(staged_state_.view().rows(i * size, size), kept.dtype(),
-                   kept.elements());
+  return memory_as(
+      staged_state_.view().rows(static_cast<std::int64_t>(what) * size, size),
+      kept.dtype(), kept.elements());
 }
 
-TensorView OptimizerState::brought(int i, const FlatParameter& flat,
+TensorView OptimizerState::brought(Kept what, const FlatParameter& flat,
                                    const TensorView& kept) {
-  const TensorView here = staged(i, kept, memory_.offloads(flat));
+  const TensorView here = staged(what, kept, memory_.offloads(flat));
   if (here.raw() != kept.raw()) context_.to_device(kept, here);
   return here;
 }
@@ -49,7 +52,8 @@ void OptimizerState::encode_weights() {
           flat, flat.shard(), [&](const TensorRange& tensor, Range part) {
             const Chunk chunk{flat, tensor, part};
             const TensorView values = codec_.staging(master, chunk.count());
-            kernels::copy(context_.stream, brought(0, flat, chunk.of(master_shard(flat))),
+            kernels::copy(context_.stream,
+                          brought(Kept::master, flat, chunk.of(master_shard(flat))),
                           values);
             body(chunk, values);
           });
@@ -63,7 +67,7 @@ void OptimizerState::encode_weights() {
   scales_.advance_weights();
   each_chunk([&](const Chunk& chunk, const TensorView& values) {
     const TensorView kept = chunk.of(weights_.shard(chunk.flat));
-    const TensorView codes = staged(3, kept, offloads_weights(chunk.flat));
+    const TensorView codes = staged(Kept::weight, kept, offloads_weights(chunk.flat));
     scales_.encode_weight(chunk.tensor, chunk.part, values,
                           scales_.current(Scaled::weight), codes);
     give_back(codes, kept);
@@ -90,7 +94,7 @@ void OptimizerState::load(const Step& step, const Chunk& chunk) {
   Stream& stream = context_.stream;
   const auto& [flat, tensor, part] = chunk;
   const std::int64_t count = chunk.count();
-  kernels::copy(stream, brought(0, flat, master_of(chunk)),
+  kernels::copy(stream, brought(Kept::master, flat, master_of(chunk)),
                 codec_.staging(master, count));
   decode(stream, chunk.of(step.gradients.shard(flat)), step.gradients.scales(),
          tensor.tensor, codec_.staging(gradient, count));
@@ -103,7 +107,7 @@ void OptimizerState::load_moment(std::size_t state, const Chunk& chunk) {
   if (!memory_.has(kept_of(state))) return;
   const TensorView values = codec_.staging(staged_of(state), chunk.count());
   const TensorView kept =
-      brought(1 + static_cast<int>(state), flat,
+      brought(kept_of(state), flat,
               memory_.rows(kept_of(state), flat, chunk.begin(), chunk.count()));
   if (dynamic_.in_use()) return dynamic_.load(state, flat, tensor, part, kept, values);
   decode(context_.stream, kept, scales_.current(scaled_of(state)), tensor.tensor, values);
@@ -151,18 +155,18 @@ void OptimizerState::round_roots(const Chunk& chunk, std::int64_t step) {
 
 void OptimizerState::store(const Chunk& chunk, std::int64_t step) {
   const auto& [flat, tensor, part] = chunk;
-  const auto write = [&](int i, const TensorView& kept, bool offloaded,
+  const auto write = [&](Kept what, const TensorView& kept, bool offloaded,
                          const auto& encode) {
-    const TensorView codes = staged(i, kept, offloaded);
+    const TensorView codes = staged(what, kept, offloaded);
     encode(codes);
     give_back(codes, kept);
   };
   const TensorView values = codec_.staging(master, chunk.count());
-  write(0, master_of(chunk), memory_.offloads(flat),
+  write(Kept::master, master_of(chunk), memory_.offloads(flat),
         [&](const TensorView& kept) { kernels::copy(context_.stream, values, kept); });
   if (memory_.has_master(flat))
-    write(3, weight_rows(flat, chunk.begin(), chunk.count()), offloads_weights(flat),
-          [&](const TensorView& codes) {
+    write(Kept::weight, weight_rows(flat, chunk.begin(), chunk.count()),
+          offloads_weights(flat), [&](const TensorView& codes) {
             scales_.encode_weight(chunk.tensor, chunk.part, values,
                                   scales_.next(Scaled::weight), codes);
           });
@@ -178,8 +182,7 @@ void OptimizerState::store_moment(std::size_t state, const Chunk& chunk,
   const TensorView values = codec_.staging(staged_of(state), chunk.count());
   const TensorView kept =
       memory_.rows(kept_of(state), flat, chunk.begin(), chunk.count());
-  const TensorView codes =
-      staged(1 + static_cast<int>(state), kept, memory_.offloads(flat));
+  const TensorView codes = staged(kept_of(state), kept, memory_.offloads(flat));
   if (dynamic_.in_use()) {
     dynamic_.store(state, flat, tensor, part, values, codes);
   } else {

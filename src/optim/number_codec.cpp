@@ -11,9 +11,6 @@
 namespace trireme::optim {
 namespace {
 
-// Elements that a staging memory holds at most.
-constexpr std::int64_t most_staged = 1 << 20;
-
 // Magnitudes that each tensor has: of weights and of both moments.
 constexpr std::size_t scaled_classes = 3;
 

@@ -13,6 +13,10 @@
 
 namespace trireme::optim {
 
+// Elements that pass through staging memory at a time, at most: so many that the starts
+// of kernels and copies cost little, and little memory (4 MiB in fp32) beside the state.
+inline constexpr std::int64_t most_staged = 1 << 20;
+
 // Values are numbers in the accumulator's type, codes what is kept or sent of them: a
 // value is a code times the scale of its tensor. The codec has the staging memory that
 // values pass through, and counts what rounding takes from them. Without low precision it

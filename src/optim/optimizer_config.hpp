@@ -72,7 +72,7 @@ struct OuterConfig {
   bool on() const { return every > 0; }
   bool ends_round(std::int64_t step) const { return on() && step % every == 0; }
   bool has_momentum() const { return on() && momentum > 0; }
-  // The weights at the begin of a round are kept.
+  // The weights at the beginning of a round are kept.
   bool has_anchor() const { return has_momentum() || (on() && learning_rate != 1); }
 };
 

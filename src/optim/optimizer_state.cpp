@@ -8,12 +8,6 @@
 #include "optim/learning_rate.hpp"
 
 namespace trireme::optim {
-namespace {
-
-// Elements that pass through staging memory at a time, on their way to and from the host.
-constexpr std::int64_t most_staged = 1 << 20;
-
-}  // namespace
 
 OptimizerState::OptimizerState(StoreContext& context, NumberCodec& codec,
                                StateScales& scales, StateMemory& memory,

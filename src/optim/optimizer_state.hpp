@@ -107,8 +107,8 @@ class OptimizerState {
   void update_low_precision(const Step& step);
   template <class Body>
   void update_chunks(const Step& step, const FlatParameter& flat, const Body& finish);
-  TensorView staged(int i, const TensorView& kept, bool offloaded) const;
-  TensorView brought(int i, const FlatParameter& flat, const TensorView& kept);
+  TensorView staged(Kept what, const TensorView& kept, bool offloaded) const;
+  TensorView brought(Kept what, const FlatParameter& flat, const TensorView& kept);
   void give_back(const TensorView& staged, const TensorView& kept);
   TensorView master_of(const Chunk& chunk) const;
   void load(const Step& step, const Chunk& chunk);

@@ -21,7 +21,7 @@ OuterStep::OuterStep(StoreContext& context, StateMemory& memory, OptimizerState&
     clear(context.stream, buffer.view());
     return buffer;
   };
-  if (config.outer.has_anchor()) anchor_ = make("weights at the begin of a round");
+  if (config.outer.has_anchor()) anchor_ = make("weights at the beginning of a round");
   if (config.outer.has_momentum()) velocity_ = make("momentum of the outer step");
 }
 

@@ -13,8 +13,8 @@
 namespace trireme::optim {
 
 // Weights and moments become their mean over the copies. With a learning rate a and a
-// momentum b of the outer step, from weights w0 at the begin of the round, their mean w
-// at its end, and v = 0 at first:
+// momentum b of the outer step, from weights w0 at the beginning of the round, their mean
+// w at its end, and v = 0 at first:
 //   v  = b v + (w - w0)
 //   w' = w0 + a (w - w0 + b v)
 // Source: Stich, 2019 (local SGD); Douillard et al., 2023 (DiLoCo: AdamW, and Nesterov's

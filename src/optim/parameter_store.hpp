@@ -133,7 +133,8 @@ class ParameterStore final : public WeightAccess {
   }
   // After an update the shards of weights come together while the next step begins:
   // fetch() waits for those of its module, as does all that gives weights away here. This
-  // waits for all, and the other says how many flat parameters are still to come.
+  // waits for all, and the other, for tests, says how many flat parameters are still to
+  // come.
   void wait_for_weights() { weights_.wait(); }
   int weights_under_way() const { return weights_.under_way(); }
   const OffloadTraffic& offload_traffic() const { return context_.traffic; }

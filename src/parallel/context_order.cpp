@@ -49,13 +49,4 @@ std::optional<kernels::AttentionPart> visible_part(ContextOrder order, std::int6
   return kernels::AttentionPart{{half, rows}, all};
 }
 
-std::int64_t context_pairs(ContextOrder order, std::int64_t sequence, int ranks,
-                           int rank) {
-  std::int64_t pairs = 0;
-  for (int source = 0; source < ranks; ++source)
-    if (const auto part = visible_part(order, sequence / ranks, rank, source))
-      pairs += part->pairs();
-  return pairs;
-}
-
 }  // namespace trireme::parallel

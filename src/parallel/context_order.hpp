@@ -40,10 +40,4 @@ std::vector<std::int64_t> context_positions(ContextOrder order, std::int64_t seq
 std::optional<kernels::AttentionPart> visible_part(ContextOrder order, std::int64_t rows,
                                                    int rank, int source);
 
-// (query, key) pairs that rank `rank` computes for one head of one sequence of `sequence`
-// positions: the attention FLOPs of forward are 4 K times that, of backward 10 K (scores
-// are computed again).
-std::int64_t context_pairs(ContextOrder order, std::int64_t sequence, int ranks,
-                           int rank);
-
 }  // namespace trireme::parallel

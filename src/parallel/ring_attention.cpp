@@ -215,10 +215,8 @@ void RingAttention::forward(Stream& stream, Arena& scratch, const AttentionShape
                             const TensorView& q_THK, const TensorView& k_TGK,
                             const TensorView& v_TGK, const TensorView& o_THK,
                             const TensorView& lse_TH) {
-  if (group_.size() == 1 || shape.batch * shape.sequence == 0) {
-    forward_pairs_ += AttentionPart::whole(shape.sequence).pairs();
+  if (group_.size() == 1 || shape.batch * shape.sequence == 0)
     return kernels::attention(stream, scratch, shape, q_THK, k_TGK, v_TGK, o_THK, lse_TH);
-  }
   const ArenaScope scope(scratch);
   View view(group_, stream, scratch, order_, shape);
   const TensorView sum_THK = take_sums(scratch, o_THK);
@@ -230,7 +228,6 @@ void RingAttention::forward(Stream& stream, Arena& scratch, const AttentionShape
     for_pieces(group_, *part, [&](const AttentionPart& piece) {
       kernels::attention_part(stream, scratch, view.shape(), piece, q_THK,
                               block.first_TGK, block.second_TGK, sum_THK, lse_TH);
-      forward_pairs_ += piece.pairs();
     });
   });
   // 2. o is rounded once
@@ -243,11 +240,9 @@ void RingAttention::backward(Stream& stream, Arena& scratch, const AttentionShap
                              const TensorView& o_THK, const TensorView& lse_TH,
                              const TensorView& dq_THK, const TensorView& dk_TGK,
                              const TensorView& dv_TGK) {
-  if (group_.size() == 1 || shape.batch * shape.sequence == 0) {
-    backward_pairs_ += AttentionPart::whole(shape.sequence).pairs();
+  if (group_.size() == 1 || shape.batch * shape.sequence == 0)
     return kernels::attention_backward(stream, scratch, shape, do_THK, q_THK, k_TGK,
                                        v_TGK, o_THK, lse_TH, dq_THK, dk_TGK, dv_TGK);
-  }
   const ArenaScope scope(scratch);
   View view(group_, stream, scratch, order_, shape);
   const TensorView sum_THK = take_sums(scratch, dq_THK);
@@ -263,7 +258,6 @@ void RingAttention::backward(Stream& stream, Arena& scratch, const AttentionShap
                                          q_THK, block.first_TGK, block.second_TGK, o_THK,
                                          lse_TH, sum_THK, gradients.share().first_TGK,
                                          gradients.share().second_TGK);
-        backward_pairs_ += piece.pairs();
       });
     }
     gradients.pass_on(part ? part->keys : Range{}, shape.batch);

@@ -6,8 +6,6 @@
 // section 3.3.2.
 #pragma once
 
-#include <cstdint>
-
 #include "comm/group.hpp"
 #include "parallel/attention_core.hpp"
 #include "parallel/context_order.hpp"
@@ -41,17 +39,10 @@ class RingAttention final : public AttentionCore {
                 const TensorView& lse_TH, const TensorView& dq_THK,
                 const TensorView& dk_TGK, const TensorView& dv_TGK) override;
 
-  // (query, key) pairs of one head of one sequence that this rank has computed, in all
-  // calls of forward and of backward so far, as if there were one document. See
-  // context_pairs().
-  std::int64_t forward_pairs() const { return forward_pairs_; }
-  std::int64_t backward_pairs() const { return backward_pairs_; }
-
  private:
   comm::Group& group_;
   ContextOrder order_;
   SequenceExchange sequences_;
-  std::int64_t forward_pairs_ = 0, backward_pairs_ = 0;
 };
 
 }  // namespace trireme::parallel

@@ -176,9 +176,8 @@ class Searcher {
     on.threads = threads;
     const std::vector<Plan> plans = plan_stages(*config, on);
     const MemoryNeed need = memory_need(plans, on);
-    return PlannedCandidate{candidate,        need.device,
-                            need.host,        estimate.bytes,
-                            estimate.seconds, predict(*config, plans, *on.machine)};
+    return PlannedCandidate{candidate, need.device, need.host, estimate.seconds,
+                            predict(*config, plans, *on.machine)};
   }
 
   // Those that are final, then other plans that fit, by time.

@@ -25,10 +25,9 @@ struct SearchLimits {
 // A candidate with plans of its own.
 struct PlannedCandidate {
   Candidate candidate;
-  double bytes = 0;           // of the rank that holds most
-  double host_bytes = 0;      // the same beside GPUs, in the node's memory
-  double screened_bytes = 0;  // as the screen had it
-  double screened_seconds = 0;
+  double bytes = 0;             // of the rank that holds most
+  double host_bytes = 0;        // the same beside GPUs, in the node's memory
+  double screened_seconds = 0;  // as the screen had it
   Prediction prediction;
   double seconds() const { return prediction.step_seconds; }
 };

@@ -59,10 +59,10 @@ struct Candidate {
   std::string_view strategy = "NO_SHARD";
   optim::Sharding sharding = optim::Sharding::none;
   int shard = 1;              // ranks that share out one copy
-  std::size_t recompute = 0;  // place in SearchSpace::recomputes
+  std::size_t recompute = 0;  // place in SearchSpace::recomputes()
   optim::Offload offload = optim::Offload::none;
   bool offloads_activations = false;
-  std::size_t grid = 0;  // place in SearchSpace::bases
+  std::size_t grid = 0;  // its values of the search's grids: SearchSpace::base()
 
   bool operator==(const Candidate&) const = default;
 };

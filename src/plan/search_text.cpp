@@ -104,7 +104,6 @@ std::string table(const SearchResult& result, const SearchSpace& space, std::siz
   return text_table(rows, 0, 2);
 }
 
-// How far the screen was off, of all that were planned.
 // How far off the screen was, and what is certain for that.
 std::string screen_text(const SearchResult& result) {
   double low = 0, high = 0;

@@ -89,27 +89,6 @@ std::vector<std::int64_t> assign_slots(const Schedule& schedule, int chunk,
   return slots_of(spans_of(schedule, chunk, lifetime), schedule.size());
 }
 
-std::vector<std::vector<std::int64_t>> assign_pooled_slots(const Schedule& schedule,
-                                                           int chunks,
-                                                           Lifetime lifetime) {
-  std::vector<Span> all;
-  std::vector<std::size_t> first = {0};
-  for (int c = 0; c < chunks; ++c) {
-    const std::vector<Span> spans = spans_of(schedule, c, lifetime);
-    all.insert(all.end(), spans.begin(), spans.end());
-    first.push_back(all.size());
-  }
-  const std::vector<std::int64_t> slots = slots_of(all, schedule.size());
-  const auto at = [&](std::size_t i) {
-    return slots.begin() + static_cast<std::ptrdiff_t>(i);
-  };
-  std::vector<std::vector<std::int64_t>> pooled;
-  for (std::size_t c = 0; c + 1 < first.size(); ++c) {
-    pooled.emplace_back(at(first[c]), at(first[c + 1]));
-  }
-  return pooled;
-}
-
 std::int64_t most_live(const Schedule& schedule, int chunk, Lifetime lifetime) {
   return most_of(assign_slots(schedule, chunk, lifetime));
 }
@@ -120,21 +99,6 @@ std::int64_t live_slots(const Schedule& schedule, int chunk) {
 
 std::int64_t gradient_receive_slots(const Schedule& schedule, int chunk) {
   return most_live(schedule, chunk, Lifetime::gradient);
-}
-
-std::int64_t handover_slots(const Schedule& schedule, Payload payload, int from, int to) {
-  const auto computes = [&](const Action& action) {
-    return payload == Payload::activation ? action.kind == ActionKind::forward
-                                          : action.kind == ActionKind::backward ||
-                                                action.kind == ActionKind::backward_input;
-  };
-  std::int64_t live = 0, most = 0;
-  for (const Action& action : schedule) {
-    if (!computes(action)) continue;
-    if (action.chunk == from) most = std::max(most, ++live);
-    if (action.chunk == to) --live;
-  }
-  return most;
 }
 
 std::int64_t live_microbatches(const Schedule& schedule) {

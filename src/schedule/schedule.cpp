@@ -61,13 +61,6 @@ std::string name_of(ScheduleKind kind) {
   fail(Status::internal, "there is no such schedule");
 }
 
-ScheduleKind schedule_kind_of(const std::string& text) {
-  for (const Name& name : names) {
-    if (name.name == text) return name.kind;
-  }
-  fail(Status::bad_content, "\"{}\" is no pipeline schedule", text);
-}
-
 std::string why_illegal(const PipelineShape& shape) {
   const std::string name = name_of(shape.kind);
   if (shape.ranks < 1) {
@@ -147,10 +140,6 @@ std::string describe(const Action& action) {
       return format("receive from rank {} of the {} of {}", action.peer, what, run);
   }
   return "action without a meaning";
-}
-
-Schedule one_stage_schedule(std::int64_t microbatches) {
-  return make_schedules({ScheduleKind::one_f_one_b, 1, 1, microbatches}).front();
 }
 
 }  // namespace trireme::schedule

@@ -51,9 +51,8 @@ enum class ScheduleKind : std::uint8_t {
 };
 
 // The deck's word for a schedule: "gpipe", "1f1b", "interleaved", "zb_h1", "zb_v",
-// "dualpipe_v"; and back. Throws Error(bad_content) for any other word.
+// "dualpipe_v".
 std::string name_of(ScheduleKind kind);
-ScheduleKind schedule_kind_of(const std::string& name);
 
 // Whether weights' gradients are made apart from, and later than, those of inputs.
 constexpr bool defers_weights(ScheduleKind kind) {
@@ -107,9 +106,9 @@ StagePlace place_of(const PipelineShape& shape, int stage);
 // that needs it (where backwards are in halves, the second but one), or earlier where a
 // later message needs it. Nothing deadlocks, even if every send blocks until the matching
 // receive is posted: an executor may wait for a send whenever it likes after its start.
-// So one buffer for input gradients on their way is enough to be correct; how many are
-// enough never to wait is RankSimulation::most_gradient_sends. Outputs on their way need
-// none: they are kept, and the backward that ends that comes after their arrival.
+// So one buffer for input gradients on their way is enough to be correct. Outputs on
+// their way need none: they are kept, and the backward that ends that comes after their
+// arrival.
 //
 // Throws Error(internal) if why_illegal(shape). Cost: O(p v m).
 std::vector<Schedule> make_schedules(const PipelineShape& shape);
@@ -145,23 +144,8 @@ std::int64_t gradient_receive_slots(const Schedule& schedule, int chunk);
 std::vector<std::int64_t> assign_slots(const Schedule& schedule, int chunk,
                                        Lifetime lifetime);
 
-// The same over all chunks of the rank, from one pool: slots[chunk][microbatch]. A pool
-// needs fewer slots than the sum over chunks where chunks reach their most at different
-// times, as when interleaved.
-std::vector<std::vector<std::int64_t>> assign_pooled_slots(const Schedule& schedule,
-                                                           int chunks, Lifetime lifetime);
-
-// The most microbatches that chunk `from` has handed over in memory and chunk `to`, the
-// neighbour on the same rank, has not used yet: outputs (activation: to = the chunk
-// after) or input gradients (gradient: to = the chunk before).
-std::int64_t handover_slots(const Schedule& schedule, Payload payload, int from, int to);
-
 // For a message about an error: "forward of microbatch 3, chunk 1".
 std::string describe(const Action& action);
-
-// One stage alone: each microbatch's backward follows its forward, so that the
-// activations of one microbatch are alive at a time.
-Schedule one_stage_schedule(std::int64_t microbatches);
 
 // The largest number of (chunk, microbatch) that are between forward and the end of
 // backward at once.

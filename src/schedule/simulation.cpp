@@ -40,25 +40,7 @@ struct Rank {
   double arrived = never;  // of the send that blocks this rank
   bool sending = false, queued = true;
   std::vector<Run> runs;
-  std::vector<std::pair<double, double>> gradient_sends;  // (start, complete)
 };
-
-// The most of these (start, end) that run at once; one of no length runs alone.
-std::int64_t most_together(const std::vector<std::pair<double, double>>& spans) {
-  std::vector<double> starts, ends;
-  for (const auto& [start, end] : spans) {
-    starts.push_back(start);
-    ends.push_back(end);
-  }
-  std::sort(starts.begin(), starts.end());
-  std::sort(ends.begin(), ends.end());
-  std::size_t ended = 0, most = starts.empty() ? 0 : 1;
-  for (std::size_t i = 0; i < starts.size(); ++i) {
-    while (ended < ends.size() && ends[ended] <= starts[i]) ++ended;
-    if (i + 1 > ended) most = std::max(most, i + 1 - ended);
-  }
-  return static_cast<std::int64_t>(most);
-}
 
 class Simulator {
  public:
@@ -312,7 +294,6 @@ void Simulator::match(int from, int to) {
                            : arrived;
   Run& run = run_of(to, receive);
   (activation ? run.input_ready : run.gradient_ready) = ready;
-  if (!activation) at(from).gradient_sends.emplace_back(sent, arrived);
   at(from).arrived = arrived;  // only of use while this is the send it waits in
   wake(to);
   wake(from);
@@ -373,7 +354,6 @@ void Simulator::measure(int rank) {
   }
   out.idle_share = simulation_.total > 0.0 ? 1.0 - out.busy / simulation_.total : 0.0;
   out.idle_inside = first == never ? 0.0 : last - first - out.busy;
-  out.most_gradient_sends = most_together(at(rank).gradient_sends);
 }
 
 void Simulator::wrong(int rank, std::size_t action, const std::string& why) const {

@@ -52,9 +52,7 @@ struct RankSimulation {
   double idle_inside = 0.0;         // idle between its first and its last computation
   std::int64_t most_live = 0;       // (chunk, microbatch) between forward and its end
   std::vector<std::int64_t> most_live_of_chunk;
-  double most_saved = 0.0;               // the same in units of StageCost::saved
-  std::int64_t most_gradient_sends = 0;  // gradient sends not complete at once: with so
-                                         // many buffers for them no computation waits
+  double most_saved = 0.0;  // the same in units of StageCost::saved
 };
 
 struct Simulation {

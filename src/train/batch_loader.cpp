@@ -4,7 +4,6 @@
 #include "train/batch_loader.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 
 #include "base/error.hpp"
@@ -125,13 +124,7 @@ engine::Batch& BatchLoader::take() {
   std::unique_lock lock(mutex_);
   released_ = taken_;
   changed_.notify_all();
-  const auto ready = [&] { return filled_ > taken_ || error_ != nullptr; };
-  if (!ready()) {
-    const auto start = std::chrono::steady_clock::now();
-    changed_.wait(lock, ready);
-    seconds_waited_ +=
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
+  changed_.wait(lock, [&] { return filled_ > taken_ || error_ != nullptr; });
   // Batches read before the error are still good.
   if (filled_ == taken_) std::rethrow_exception(error_);
   return slot(taken_++);

@@ -70,8 +70,6 @@ class BatchLoader {
   // source threw while this batch was read, in this and every later call. One thread
   // only. With a route: collective over the tensor and pipeline ranks.
   const engine::Batch& next();
-  // Time that next() spent waiting for the loader, since construction.
-  double seconds_waited() const { return seconds_waited_; }
 
  private:
   static constexpr std::int64_t ring_size = engine::batches_in_memory;
@@ -99,7 +97,6 @@ class BatchLoader {
   std::array<engine::Batch, ring_size> ring_;
   std::array<engine::Batch, ring_size>
       whole_;  // the views of steps of `global` sequences
-  double seconds_waited_ = 0;
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

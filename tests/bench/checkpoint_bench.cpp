@@ -192,7 +192,7 @@ class Bench {
     return world_.max(seconds_since(start));
   }
   double bytes_of_folder() const {
-    const std::string path = io::latest_checkpoint(folder_ + "/checkpoints");
+    const std::string path = io::find_checkpoint(folder_ + "/checkpoints");
     double bytes = 0;
     for (const auto& entry : fs::directory_iterator(path))
       bytes += static_cast<double>(entry.file_size());

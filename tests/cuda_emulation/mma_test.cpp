@@ -3,7 +3,6 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -60,28 +59,6 @@ __global__ void multiply_k16(const T* a_MK, const T* b_KN, float* d_MN, int time
   }
 }
 
-__global__ void multiply_k8(const float* a_MK, const float* b_KN, float* d_MN,
-                            int times) {
-  const unsigned group = threadIdx.x >> 2, in_group = threadIdx.x % 4;
-  std::uint32_t a[4], b[2];
-  for (unsigned i = 0; i < 4; ++i) {
-    const unsigned row = i == 0 || i == 2 ? group : group + 8;
-    const unsigned column = i < 2 ? in_group : in_group + 4;
-    a[i] = __float_as_uint(a_MK[row * 8 + column]);
-  }
-  for (unsigned i = 0; i < 2; ++i) {
-    b[i] = __float_as_uint(b_KN[(i == 0 ? in_group : in_group + 4) * 8 + group]);
-  }
-  float d[4];
-  for (unsigned i = 0; i < 4; ++i) {
-    d[i] = d_MN[(i < 2 ? group : group + 8) * 8 + in_group * 2 + (i & 1)];
-  }
-  for (int i = 0; i < times; ++i) mma_m16n8k8(d, a, b);
-  for (unsigned i = 0; i < 4; ++i) {
-    d_MN[(i < 2 ? group : group + 8) * 8 + in_group * 2 + (i & 1)] = d[i];
-  }
-}
-
 // Factors with 8 bits below 1 and sums of at most 16 products: whole multiples of 2^-14
 // below 2^5, so fp32 has every partial sum exactly, in any order.
 template <class T>
@@ -113,17 +90,6 @@ TEST(Mma, K16IsAPlainProduct) {
   check_product<__nv_bfloat16>(16, multiply_k16<__nv_bfloat16>);
   check_product<__half>(16, multiply_k16<__half>);
 }
-TEST(Mma, K8Tf32IsAPlainProduct) { check_product<float>(8, multiply_k8); }
-
-TEST(Mma, Tf32DropsTheLowerBits) {
-  std::vector<float> a(128), b(64), d(128);
-  a[0] = std::bit_cast<float>(0x3f801fffu);  // 1 and the 13 bits that are not read
-  b[0] = std::bit_cast<float>(0x3f803fffu);  // one more, which is
-  const DeviceArray<float> a_device(a), b_device(b), d_device(d);
-  run(shape(1, 32), multiply_k8, a_device.data(), b_device.data(), d_device.data(), 1);
-  EXPECT_EQ(d_device.values()[0], std::bit_cast<float>(0x3f802000u));
-}
-
 // Sums are kept in fp32: 2^24 + 1 is lost, as in a tensor core's accumulator.
 TEST(Mma, AccumulatesInFp32) {
   std::vector<__half> a(256), b(128);
@@ -146,15 +112,13 @@ __global__ void load_matrices(std::uint32_t* out) {
     shared[8 * place + j] = static_cast<std::uint16_t>(8 * lane + j);
   __syncthreads();
   const std::uint16_t* row = shared + 8 * place;
-  std::uint32_t r[12];
+  std::uint32_t r[8];
   ldmatrix_x4(r, row);
   ldmatrix_x4_trans(r + 4, row);
-  ldmatrix_x2(r + 8, row);
-  ldmatrix_x2_trans(r + 10, row);
-  for (unsigned i = 0; i < 12; ++i) out[12 * lane + i] = r[i];
+  for (unsigned i = 0; i < 8; ++i) out[8 * lane + i] = r[i];
 }
 TEST(Ldmatrix, GivesLanesTheElementsOfTheTable) {
-  DeviceArray<std::uint32_t> out(12 * 32);
+  DeviceArray<std::uint32_t> out(8 * 32);
   run(shape(1, 32, 512), load_matrices, out.data());
   const auto r = out.values();
   for (unsigned lane = 0; lane < 32; ++lane) {
@@ -163,12 +127,8 @@ TEST(Ldmatrix, GivesLanesTheElementsOfTheTable) {
       const unsigned plain = 64 * m + 8 * i + j, turned = 64 * m + 8 * j + i;
       const unsigned pair = plain | (plain + 1) << 16, turned_pair = turned | (turned + 8)
                                                                                   << 16;
-      EXPECT_EQ(r[12 * lane + m], pair);
-      EXPECT_EQ(r[12 * lane + 4 + m], turned_pair);
-      if (m < 2) {
-        EXPECT_EQ(r[12 * lane + 8 + m], pair);
-        EXPECT_EQ(r[12 * lane + 10 + m], turned_pair);
-      }
+      EXPECT_EQ(r[8 * lane + m], pair);
+      EXPECT_EQ(r[8 * lane + 4 + m], turned_pair);
     }
   }
 }
@@ -181,9 +141,9 @@ __global__ void multiply_loaded(const __half* a_MK, const __half* b_KN, float* d
   for (unsigned i = lane; i < 256; i += 32) a[i] = a_MK[i];
   for (unsigned i = lane; i < 128; i += 32) b[i] = b_KN[i];
   __syncwarp();
-  std::uint32_t a_registers[4], b_registers[2];
+  std::uint32_t a_registers[4], b_registers[4];  // of B the same twice
   ldmatrix_x4(a_registers, a + lane % 16 * 16 + lane / 16 * 8);
-  ldmatrix_x2_trans(b_registers, b + lane % 16 * 8);
+  ldmatrix_x4_trans(b_registers, b + lane % 16 * 8);
   float d[4] = {};
   mma_m16n8k16<__half>(d, a_registers, b_registers);
   for (unsigned i = 0; i < 4; ++i) {
@@ -215,7 +175,7 @@ __global__ void mma_in_part() {
   if (threadIdx.x == 31) return;
   float d[4] = {};
   const std::uint32_t a[4] = {}, b[2] = {};
-  mma_m16n8k8(d, a, b);
+  mma_m16n8k16<__half>(d, a, b);
 }
 __global__ void load_from(const char* row) {
   std::uint32_t r[4];

@@ -240,7 +240,7 @@ TEST_F(DamageTest, NewerVersionsNameTheirWriter) {
 // Going back in silence would lose steps.
 TEST_F(DamageTest, TheNewestIsNeverPassedOver) {
   fs::remove(folder_.path() + "/latest");
-  EXPECT_EQ(latest_checkpoint(folder_.path()), step_);
+  EXPECT_EQ(find_checkpoint(folder_.path()), step_);
   fs::remove(path("shard-00000.h5"));
   const auto refusal = [&](const auto& work) -> std::string {
     try {
@@ -254,7 +254,7 @@ TEST_F(DamageTest, TheNewestIsNeverPassedOver) {
   const std::string expected =
       path("shard-00000.h5") +
       ": missing from the checkpoint: " + "No such file or directory";
-  EXPECT_EQ(refusal([&] { latest_checkpoint(folder_.path()); }).find(expected), 0U);
+  EXPECT_EQ(refusal([&] { find_checkpoint(folder_.path()); }).find(expected), 0U);
   EXPECT_EQ(
       refusal([&] { const CheckpointReader reader(folder_.path()); }).find(expected), 0U);
   EXPECT_EQ(CheckpointReader(folder_.path() + "/step-00000001").info().step, 1);

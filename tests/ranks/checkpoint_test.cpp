@@ -247,15 +247,15 @@ TEST(Checkpoint, KeepsTheNewest) {
   EXPECT_EQ(listing(folder.path()),
             (std::vector<std::string>{"latest", "step-00000004", "step-00000005"}));
   EXPECT_EQ(fs::read_symlink(folder.path() + "/latest"), "step-00000005");
-  EXPECT_EQ(latest_checkpoint(folder.path()), folder.path() + "/step-00000005");
+  EXPECT_EQ(find_checkpoint(folder.path()), folder.path() + "/step-00000005");
   // Going on from an older one: the one just written stays, whatever its number, and
   // `latest` follows it; the newest is still the highest step.
   write_fake(folder.path(), 2, 2);
   EXPECT_EQ(listing(folder.path()),
             (std::vector<std::string>{"latest", "step-00000002", "step-00000005"}));
   EXPECT_EQ(fs::read_symlink(folder.path() + "/latest"), "step-00000002");
-  EXPECT_EQ(latest_checkpoint(folder.path()), folder.path() + "/step-00000005");
-  EXPECT_EQ(latest_checkpoint(folder.path() + "/none"), "");
+  EXPECT_EQ(find_checkpoint(folder.path()), folder.path() + "/step-00000005");
+  EXPECT_THROW(find_checkpoint(folder.path() + "/none"), Error);
 }
 
 TEST(Checkpoint, WhatStandsIsNotWrittenAgainUnlessDamaged) {

@@ -103,7 +103,7 @@ TEST(CheckpointWriter, PollsToTheEndAndBeginsOnlyThen) {
   while (!done) done = writer.poll();
   EXPECT_EQ(done->step, 1);
   EXPECT_FALSE(writer.poll().has_value());
-  EXPECT_EQ(latest_checkpoint(folder.path()), folder.path() + "/step-00000001");
+  EXPECT_EQ(find_checkpoint(folder.path()), folder.path() + "/step-00000001");
 }
 
 // The main thread learns of it at its next call, and may go on.
@@ -274,7 +274,7 @@ TEST(CheckpointWriter, KeepsWhatItIsToldTo) {
     writer.begin(fake_info(step), model.boxes, step % 2 == 0);
     writer.finish();
     world().barrier();
-    EXPECT_TRUE(why_incomplete(latest_checkpoint(folder.path()), 0, 1).empty());
+    EXPECT_TRUE(why_incomplete(find_checkpoint(folder.path()), 0, 1).empty());
     world().barrier();
   }
   EXPECT_EQ(steps_in(folder.path()), (std::vector<std::int64_t>{1, 4, 8, 10, 11}));
@@ -329,7 +329,7 @@ TEST(CheckpointWriter, WhatIsLeftOfOldOnesGoesLater) {
   if (world().rank() == 0) {
     EXPECT_EQ(steps_among(names), (std::vector<std::int64_t>{3}));
   }
-  EXPECT_TRUE(why_incomplete(latest_checkpoint(folder.path()), 0, 1).empty());
+  EXPECT_TRUE(why_incomplete(find_checkpoint(folder.path()), 0, 1).empty());
 }
 
 TEST(CheckpointWriter, AsksForRoomFirst) {

@@ -380,7 +380,7 @@ TEST(Trace, KeepsTheLast) {
   EXPECT_STREQ(last.group.data(), "everyone");
   EXPECT_EQ(last.sequence, everyone().collectives());
   EXPECT_EQ(last.elements, 12);
-  EXPECT_GE(last.end_seconds, last.start_seconds);
+  EXPECT_GE(last.end_seconds, 0) << "it is in flight";
   EXPECT_THROW(trace().entry(before), Error);
   EXPECT_NE(trace().last(8).find("fp32[12] on axis 'everyone'"), std::string::npos);
 }

@@ -5,9 +5,11 @@
 
 #include <memory>
 
+#include "base/work_meter.hpp"
 #include "comm/mesh.hpp"
 #include "parallel/ring_attention.hpp"
 #include "parallel/ulysses_attention.hpp"
+#include "support/context_pairs.hpp"
 #include "support/device.hpp"
 #include "support/world.hpp"
 #include "unit/kernels/attention/attention_case.hpp"
@@ -322,32 +324,56 @@ TEST(ContextAttentionDouble, AgreesWithFiniteDifferences) {
   }
 }
 
-// What the ring computes is what context_pairs() says, for forward and for backward.
-TEST(RingAttention, ComputesThePairsItShould) {
-  const AttentionShape shape = attention_shape(2, is_watched() ? 720 : 2400, 4, 1, {0});
-  for (const ContextOrder order : {ContextOrder::contiguous, ContextOrder::zigzag}) {
-    parallel::RingAttention ring(context(), order);
-    AttentionCase<float> x(local_shape(shape));
-    Stream stream;
-    Arena scratch = host_arena();
-    ring.forward(stream, scratch, x.shape, x.q(), x.k(), x.v(), x.o(), x.lse());
-    ring.backward(stream, scratch, x.shape, x.d_o(), x.q(), x.k(), x.v(), x.o(), x.lse(),
-                  x.dq(), x.dk(), x.dv());
-    const std::int64_t expected = parallel::context_pairs(
-        order, shape.sequence, context().size(), context().rank());
-    EXPECT_EQ(ring.forward_pairs(), expected);
-    EXPECT_EQ(ring.backward_pairs(), expected);
-    if (order == ContextOrder::zigzag)
-      EXPECT_NEAR(static_cast<double>(expected),
-                  sum_over_ranks(static_cast<double>(expected)) / context().size(),
-                  0.02 * static_cast<double>(expected));
-    else
-      sum_over_ranks(0);
-  }
-}
-
 TensorView on_meta(const TensorView& view) {
   return TensorView(nullptr, view.dtype(), view.shape(), Device::meta());
+}
+
+// Adds up the FLOPs of attention that kernels on meta would do.
+class AttentionMeter final : public WorkMeter {
+ public:
+  void kernel(const KernelWork& work) override {
+    if (work.kind == WorkKind::attention)
+      (work.backward ? backward : forward) += work.flops;
+  }
+  MessageFlight message(const MessageWork&) override { return {}; }
+  double wait_for(const MessageFlight&) override { return 0; }
+  double seconds() const override { return 0; }
+
+  double forward = 0, backward = 0;
+};
+
+// The ring computes what context_pairs() says, forward and backward, and no more: 4 K
+// FLOPs a pair and a head forward, and 10 K backward. In zigzag order that is the same
+// on all ranks.
+TEST(RingAttention, ComputesThePairsItShould) {
+  const AttentionShape shape = attention_shape(2, 2400, 4, 1, {0});
+  const int ranks = context().size();
+  const comm::Mesh mesh = comm::Mesh::meta({.context = ranks}, context().rank());
+  const AttentionCase<float> x(local_shape(shape));
+  for (const ContextOrder order : {ContextOrder::contiguous, ContextOrder::zigzag}) {
+    parallel::RingAttention ring(mesh.group(comm::Axis::context), order);
+    Stream meta(Device::meta());
+    Arena scratch(Device::meta(), 0, MemoryClass::workspace, "meta");
+    AttentionMeter meter;
+    {
+      const WorkMeterInUse in_use(meter);
+      ring.forward(meta, scratch, x.shape, on_meta(x.q()), on_meta(x.k()), on_meta(x.v()),
+                   on_meta(x.o()), on_meta(x.lse()));
+      ring.backward(meta, scratch, x.shape, on_meta(x.d_o()), on_meta(x.q()),
+                    on_meta(x.k()), on_meta(x.v()), on_meta(x.o()), on_meta(x.lse()),
+                    on_meta(x.dq()), on_meta(x.dk()), on_meta(x.dv()));
+    }
+    const auto pairs = static_cast<double>(
+        context_pairs(order, shape.sequence, ranks, context().rank()));
+    const double a_pair =
+        static_cast<double>(shape.batch * shape.heads * shape.head_width);
+    EXPECT_EQ(meter.forward, 4 * a_pair * pairs);
+    EXPECT_EQ(meter.backward, 10 * a_pair * pairs);
+    const double mean = sum_over_ranks(pairs) / ranks;
+    if (order == ContextOrder::zigzag) {
+      EXPECT_NEAR(pairs, mean, 0.02 * pairs);
+    }
+  }
 }
 
 // A meta run asks of the arena what a real one does, and an arena of that size suffices.

@@ -18,7 +18,7 @@ namespace trireme::kernels::cuda::tile {
 template <int Rows, int Columns, int StepBytes, int Stages, int Down, int Across>
 struct Shape {
   static constexpr int rows = Rows, columns = Columns, stages = Stages;
-  static constexpr int warps_down = Down, warps_across = Across;
+  static constexpr int warps_across = Across;
   static constexpr int threads = 32 * Down * Across;
   static constexpr int rows_16 = Rows / Down / 16;        // pieces of 16 rows of a warp
   static constexpr int columns_8 = Columns / Across / 8;  // pieces of 8 columns

@@ -22,7 +22,7 @@ Value strip(const Value& self, const Arguments& arguments, Budget& budget) {
   return made(stripped(self.text(), arguments.bind({"chars"})[0], side), budget);
 }
 
-// Whether the text, or one of a tuple of texts, stands at the begin or the end.
+// Whether the text, or one of a tuple of texts, stands at the beginning or the end.
 template <bool at_begin>
 Value has_end(const Value& self, const Arguments& arguments, Budget& budget) {
   const Value what = arguments.bind({"what"})[0];

@@ -249,7 +249,7 @@ TEST(Stage, Gpt2SmallHasItsKnownSize) {
                                 .tie_embeddings = true,
                                 .initializer_range = 0.02};
   EXPECT_EQ(model::parameter_count(gpt2), 124439808);
-  EXPECT_EQ(model::matrix_parameter_count(gpt2), 124439808 - 1024 * 768);
+  EXPECT_EQ(model::active_matrix_parameter_count(gpt2), 124439808 - 1024 * 768);
 }
 
 // Qwen2.5-0.5B and Qwen3-0.6B, as published.

@@ -9,11 +9,11 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "support/context_pairs.hpp"
 
 namespace trireme::test {
 namespace {
 
-using parallel::context_pairs;
 using parallel::context_positions;
 using parallel::ContextOrder;
 using parallel::visible_part;

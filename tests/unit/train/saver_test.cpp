@@ -67,8 +67,8 @@ TEST(Saver, WritesWhatTheWeightsAreNow) {
     ASSERT_EQ(saved.size(), 1u);
     EXPECT_EQ(saved[0].step, step);
     EXPECT_GT(saved[0].bytes, 3 * 4);
-    EXPECT_GE(saved[0].blocking_seconds, saved[0].seconds / 2)
-        << "training waited for it";
+    EXPECT_GT(saved[0].blocking_seconds, 0) << "training waited for it";
+    EXPECT_TRUE(run->poll().empty()) << "nothing is under way";
   }
   EXPECT_EQ(run.saved(1), (std::vector<float>{10, 2, 3}));
   EXPECT_EQ(run.saved(2), (std::vector<float>{20, 2, 3}));

@@ -4,17 +4,13 @@
 //
 // Its twin under kernels/cuda_emulation/include emulates each function exactly but for
 // the order in which products are added. Layouts are those of the PTX ISA, "Matrix
-// Fragments for mma.m16n8k16" and "... mma.m16n8k8": with g = lane / 4 and t = lane % 4,
-// and with two half-precision numbers (the lower column or row in the lower bits) in a
-// register,
+// Fragments for mma.m16n8k16": with g = lane / 4 and t = lane % 4, and with two
+// half-precision numbers (the lower column or row in the lower bits) in a register,
 //
-//   m16n8k16  A, 16 x 16   a[0] = A[g, 2t..]       a[1] = A[g + 8, 2t..]
-//                          a[2] = A[g, 2t + 8..]   a[3] = A[g + 8, 2t + 8..]
-//             B, 16 x 8    b[0] = B[2t.., g]       b[1] = B[2t + 8.., g]
-//   m16n8k8   A, 16 x 8    a[0] = A[g, t]          a[1] = A[g + 8, t]
-//   (tf32)                 a[2] = A[g, t + 4]      a[3] = A[g + 8, t + 4]
-//             B, 8 x 8     b[0] = B[t, g]          b[1] = B[t + 4, g]
-//   both      D, 16 x 8    d[0..1] = D[g, 2t..]    d[2..3] = D[g + 8, 2t..]
+//   A, 16 x 16   a[0] = A[g, 2t..]       a[1] = A[g + 8, 2t..]
+//                a[2] = A[g, 2t + 8..]   a[3] = A[g + 8, 2t + 8..]
+//   B, 16 x 8    b[0] = B[2t.., g]       b[1] = B[2t + 8.., g]
+//   D, 16 x 8    d[0..1] = D[g, 2t..]    d[2..3] = D[g + 8, 2t..]
 //
 // All 32 lanes of a warp call these functions together (cp_async_* and exp2_approx
 // excepted).
@@ -49,17 +45,6 @@ __device__ __forceinline__ void mma_m16n8k16(float* d, const std::uint32_t* a,
   }
 }
 
-// D += A B in fp32 for A 16 x 8 and B 8 x 8 in tf32: bits of fp32 numbers, of which the
-// lower 13 are not read. d[4]: added to; a[4], b[2]. Source: PTX ISA, mma.sync.m16n8k8.
-__device__ __forceinline__ void mma_m16n8k8(float* d, const std::uint32_t* a,
-                                            const std::uint32_t* b) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
 // What PTX calls a shared address, of a generic pointer into shared memory.
 __device__ __forceinline__ std::uint32_t shared_address(const void* shared) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
@@ -79,23 +64,6 @@ __device__ __forceinline__ void ldmatrix_x4(std::uint32_t* r, const void* row) {
 __device__ __forceinline__ void ldmatrix_x4_trans(std::uint32_t* r, const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(row))
-               : "memory");
-}
-
-// As ldmatrix_x4 for two matrices: r[2], written; the rows that lanes 16 to 31 name are
-// not read, but must be addresses in shared memory all the same.
-__device__ __forceinline__ void ldmatrix_x2(std::uint32_t* r, const void* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-               : "=r"(r[0]), "=r"(r[1])
-               : "r"(shared_address(row))
-               : "memory");
-}
-
-// As ldmatrix_x2, each matrix transposed.
-__device__ __forceinline__ void ldmatrix_x2_trans(std::uint32_t* r, const void* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-               : "=r"(r[0]), "=r"(r[1])
                : "r"(shared_address(row))
                : "memory");
 }

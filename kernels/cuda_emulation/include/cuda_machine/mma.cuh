@@ -17,9 +17,7 @@ void mma_m16n8k16_bf16(float* d, const std::uint32_t* a, const std::uint32_t* b,
                        const std::source_location& where);
 void mma_m16n8k16_fp16(float* d, const std::uint32_t* a, const std::uint32_t* b,
                        const std::source_location& where);
-void mma_m16n8k8_tf32(float* d, const std::uint32_t* a, const std::uint32_t* b,
-                      const std::source_location& where);
-void ldmatrix(std::uint32_t* r, const void* row, int matrices, bool transposed,
+void ldmatrix(std::uint32_t* r, const void* row, bool transposed,
               const std::source_location& where);
 
 // The data arrives at the wait; until then the destination holds bits 1.
@@ -46,23 +44,12 @@ __device__ void mma_m16n8k16(float* d, const std::uint32_t* a, const std::uint32
     cuda_emulation::mma_m16n8k16_fp16(d, a, b, where);
   }
 }
-__device__ inline void mma_m16n8k8(float* d, const std::uint32_t* a,
-                                   const std::uint32_t* b, TRIREME_SOURCE) {
-  cuda_emulation::mma_m16n8k8_tf32(d, a, b, where);
-}
 __device__ inline void ldmatrix_x4(std::uint32_t* r, const void* row, TRIREME_SOURCE) {
-  cuda_emulation::ldmatrix(r, row, 4, false, where);
+  cuda_emulation::ldmatrix(r, row, false, where);
 }
 __device__ inline void ldmatrix_x4_trans(std::uint32_t* r, const void* row,
                                          TRIREME_SOURCE) {
-  cuda_emulation::ldmatrix(r, row, 4, true, where);
-}
-__device__ inline void ldmatrix_x2(std::uint32_t* r, const void* row, TRIREME_SOURCE) {
-  cuda_emulation::ldmatrix(r, row, 2, false, where);
-}
-__device__ inline void ldmatrix_x2_trans(std::uint32_t* r, const void* row,
-                                         TRIREME_SOURCE) {
-  cuda_emulation::ldmatrix(r, row, 2, true, where);
+  cuda_emulation::ldmatrix(r, row, true, where);
 }
 __device__ inline void cp_async_16(void* shared, const void* global, bool valid,
                                    TRIREME_SOURCE) {
