@@ -79,6 +79,9 @@ double Executor::evaluate(const std::vector<TensorView>& inputs_T,
 // that is a kernel and waits for another rank, which waits for this one's kernel, would
 // then wait for ever. So messages of a schedule's first run leave the GPU to its kernels:
 // they pass through the host, and none is left behind when the next action begins.
+// Products of experts have other rows in each step, for which a library may take a kernel
+// that no run has launched: where a receive may wait for what its own rank sends later,
+// all runs are like the first.
 // What else ranks wait for together, all ranks of a group come to in the same order.
 // Graphs are made in a second run, which is treated alike, because that may take memory
 // of the GPU. A run that counts what FP8 loses launches each kernel by itself. Kernels of
@@ -99,7 +102,8 @@ void Executor::execute(const schedule::Schedule& schedule, const Work& work) {
     if (others) warmth_.runs = 0;
   }
   const int needed = !graphs_ ? 1 : recording_.by_steps ? 3 : 2;
-  const bool warm = work.training ? warmth_.runs >= needed : warmth_.has_evaluated;
+  const bool warm = !meets_new_kernels() &&
+                    (work.training ? warmth_.runs >= needed : warmth_.has_evaluated);
   if (warm) return run(schedule, work);
   if (!work.training) warmth_.has_evaluated = true;
   if (work.training && (!graphs_ || work.report == nullptr)) ++warmth_.runs;
@@ -108,6 +112,13 @@ void Executor::execute(const schedule::Schedule& schedule, const Work& work) {
   Stream(device_).synchronize();  // all that came in by the host is in place
   warmth_.sends_block = false;
   pipeline_.send_through_host(false);
+}
+
+bool Executor::meets_new_kernels() const {
+  using enum schedule::ScheduleKind;
+  const schedule::ScheduleKind kind = config_.parallel.schedule;
+  return device_.is_cuda() && config_.model.has_experts() && kind != gpipe &&
+         kind != one_f_one_b;
 }
 
 void Executor::run(const schedule::Schedule& schedule, const Work& work) {

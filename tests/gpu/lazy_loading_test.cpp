@@ -19,10 +19,11 @@ constexpr Case cases[] = {{"gpipe", "1"},       {"1f1b", "1"}, {"zb_h1", "1"},
 
 // A pipeline of `stages` ranks, FULL_SHARD over the others, so that messages of both
 // kinds are in flight at once.
-config::RunConfig config_of(const Case& c, int stages, int microbatches) {
+config::RunConfig config_of(const Case& c, int stages, int microbatches,
+                            const std::string& architecture = "llama") {
   const int replicas = world().size() / stages;
   return equality_config(
-      "llama", "fp32",
+      architecture, "fp32",
       {"parallel.pipeline=" + std::to_string(stages),
        "parallel.sharding_strategy=" +
            std::string(replicas > 1 ? "FULL_SHARD" : "NO_SHARD"),
@@ -33,22 +34,22 @@ config::RunConfig config_of(const Case& c, int stages, int microbatches) {
        "model.layers=" + std::to_string(2 * stages)});
 }
 
-// Every kernel of the first step is loaded in it; `inspect` sees the engine after it.
-Outcome first_step(const config::RunConfig& config, comm::Transport transport, bool lazy,
-                   const Inspect& inspect = {}) {
+// Every kernel of the first steps is loaded in them.
+Outcome first_steps(const config::RunConfig& config, comm::Transport transport, bool lazy,
+                    int steps = 1) {
   cuda_emulation::set_lazy_loading(lazy);
   comm::Mesh mesh(world(), config.parallel.mesh, config.parallel.folding, test_device(),
                   transport);
   cuda_emulation::forget_loaded_kernels();
-  return train_steps(config, mesh, 1, true, inspect);
+  return train_steps(config, mesh, steps, true);
 }
 
 void compare(const Case& c, int stages, int microbatches) {
   SCOPED_TRACE(std::string(c.schedule) + ", " + std::to_string(stages) + " stages, " +
                std::to_string(microbatches) + " microbatches");
   const auto config = config_of(c, stages, microbatches);
-  expect_same_bits(first_step(config, comm::Transport::nccl, true),
-                   first_step(config, comm::Transport::mpi, false));
+  expect_same_bits(first_steps(config, comm::Transport::nccl, true),
+                   first_steps(config, comm::Transport::mpi, false));
 }
 
 TEST(LazyLoading, NoScheduleHangsInItsFirstStep) {
@@ -61,6 +62,16 @@ TEST(LazyLoading, NorWithShardsOfWeightsInFlight) {
   if (world().size() != 4) GTEST_SKIP() << "for four ranks";
   for (const Case& c : cases)
     for (const int microbatches : {1, 3}) compare(c, 2, microbatches);
+}
+
+// Experts get other numbers of rows in each step, and with them other kernels of a library.
+TEST(LazyLoading, NorLaterWithExperts) {
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.schedule);
+    const auto config = config_of(c, world().size(), 3, "mixtral");
+    expect_same_bits(first_steps(config, comm::Transport::nccl, true, 4),
+                     first_steps(config, comm::Transport::mpi, false, 4));
+  }
 }
 
 }  // namespace
