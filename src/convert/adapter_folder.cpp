@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convert/adapter_folder.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -11,6 +9,7 @@
 #include <type_traits>
 
 #include "base/memory.hpp"
+#include "base/path.hpp"
 #include "convert/config_fields.hpp"
 #include "io/element_convert.hpp"
 #include "io/files.hpp"
@@ -117,8 +116,7 @@ std::string shape_text(const io::SafetensorsTensor& tensor) {
 }  // namespace
 
 bool is_adapter_folder(const std::string& path) {
-  struct stat status {};
-  return ::stat((path + "/" + adapter_config_name).c_str(), &status) == 0;
+  return is_there(path + "/" + adapter_config_name);
 }
 
 AdapterFolder::AdapterFolder(const std::string& path, const model::ModelConfig& model)
