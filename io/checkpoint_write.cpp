@@ -8,6 +8,7 @@
 
 #include "base/log.hpp"
 #include "base/path.hpp"
+#include "base/split.hpp"
 #include "io/checkpoint_complete.hpp"
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_removal.hpp"
@@ -26,7 +27,7 @@ constexpr int ranks_that_name_all = 64;
 
 // How many files so many ranks write.
 int files_of(int ranks, int ranks_per_file) {
-  return (ranks + ranks_per_file - 1) / ranks_per_file;
+  return static_cast<int>(divide_up(ranks, ranks_per_file));
 }
 
 // Which folder a path names now; none: it names nothing.
