@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "comm/rank_names.hpp"
 
 namespace trireme::comm {
 namespace {
@@ -34,13 +35,8 @@ std::string_view bytes_of(const Beat& beat) {
   return {reinterpret_cast<const char*>(&beat), sizeof beat};
 }
 
-std::string number(int rank) {
-  const std::string digits = std::to_string(rank);
-  return digits.size() < 5 ? std::string(5 - digits.size(), '0') + digits : digits;
-}
-
 std::string file_name(int first, int part, const std::string& token) {
-  return format("{}{}{}-{}", prefix, number(first),
+  return format("{}{}{}-{}", prefix, five_digits(first),
                 part == 0 ? std::string() : format(".{}", part), token);
 }
 

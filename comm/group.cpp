@@ -29,11 +29,6 @@ void settle(Handle::Operation* operation) noexcept {
 
 bool compares = false;
 
-bool is_floating(DType dtype) {
-  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16 ||
-         dtype == DType::f16;
-}
-
 void check_tensor(const TensorView& x, Collective kind, std::string_view group) {
   require(!x.empty() && x.is_dense(), "{} on axis '{}': the tensor {} is not dense",
           name_of(kind), group, x.shape());

@@ -2,23 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint_find.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <vector>
 
+#include "base/path.hpp"
+
 namespace trireme::io {
 namespace {
-
-bool exists(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0;
-}
-
-std::string without_trailing_slash(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
 
 // By what it holds, for a run's directory may be named as a checkpoint is. A checkpoint
 // that lacks its manifest is one all the same: it is damaged.
@@ -66,9 +56,9 @@ auto read_place(const Place& place, const F& f) {
 
 // What a path means, looking into each folder on the way once.
 Place place_of(const std::string& given) {
-  const std::string path = without_trailing_slash(given);
+  const std::string path = without_slashes(given);
   const std::vector<std::string> names = names_in(path);
-  require(!names.empty() || exists(path), Status::missing_input,
+  require(!names.empty() || is_there(path), Status::missing_input,
           "{}: there is no checkpoint here, nor anything of that name", path);
   if (is_step_directory(path, names)) return {path};
   Place found = newest_below(path, names);

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/path.hpp"
+#include "base/split.hpp"
 #include "io/checkpoint_complete.hpp"
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_removal.hpp"
@@ -25,12 +27,7 @@ constexpr int ranks_that_name_all = 64;
 
 // How many files so many ranks write.
 int files_of(int ranks, int ranks_per_file) {
-  return (ranks + ranks_per_file - 1) / ranks_per_file;
-}
-
-bool is_folder(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  return static_cast<int>(divide_up(ranks, ranks_per_file));
 }
 
 // Which folder a path names now; none: it names nothing.

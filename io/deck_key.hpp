@@ -91,6 +91,13 @@ class WordKey : public DeckKey {
       if (words_[i].text == text) return &words_[i].meaning;
     return nullptr;
   }
+  constexpr std::span<const Word<T>> words() const { return {words_.data(), count_}; }
+  // The first word that stands for a value. Throws Error(internal) where none does.
+  constexpr std::string_view word_for(const T& value) const {
+    for (const Word<T>& word : words())
+      if (word.meaning == value) return word.text;
+    fail(Status::internal, "'{}' has no word for a value", full_name(*this));
+  }
 
  private:
   std::array<Word<T>, 24> words_{};

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/format.hpp"
+#include "base/text.hpp"
 #include "io/deck_value.hpp"
 #include "io/peer_names.hpp"
 
@@ -30,12 +31,6 @@ int near_distance(const std::string& a, const std::string& b) {
   const auto gap = std::abs(static_cast<std::ptrdiff_t>(a.size()) -
                             static_cast<std::ptrdiff_t>(b.size()));
   return gap > 3 ? 1000 : edit_distance(a, b);
-}
-
-std::string join(const std::vector<std::string>& parts) {
-  std::string out;
-  for (const auto& part : parts) out += (out.empty() ? "" : ", ") + part;
-  return out;
 }
 
 std::string nearest_section(const std::string& name, std::span<const DeckKey> table) {
@@ -113,15 +108,16 @@ std::string unknown_key_text(const std::string& name, std::span<const DeckKey> t
   for (const auto& key : table)
     if (key.section == section_of(name)) names.emplace_back(key.name);
   if (!names.empty())
-    return "unknown key; the keys of [" + section_of(name) + "] are " + join(names);
-  return "unknown key; the sections are " + join(section_names(table));
+    return "unknown key; the keys of [" + section_of(name) + "] are " +
+           joined(names, ", ");
+  return "unknown key; the sections are " + joined(section_names(table), ", ");
 }
 
 std::string unknown_section_text(const std::string& name,
                                  std::span<const DeckKey> table) {
   const std::string best = nearest_section(name, table);
   if (!best.empty()) return "unknown section; did you mean [" + best + "]?";
-  return "unknown section; the sections are " + join(section_names(table));
+  return "unknown section; the sections are " + joined(section_names(table), ", ");
 }
 
 std::string nearest_deck_text(const std::string& path) {

@@ -10,6 +10,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/number.hpp"
+
 namespace trireme::io {
 
 struct Digest::State {
@@ -43,6 +45,10 @@ std::string digest_of(std::string_view bytes) {
   Digest digest;
   digest.add(bytes.data(), bytes.size());
   return digest.text();
+}
+
+std::uint64_t first_half(const std::string& digest) {
+  return parse_hexadecimal(digest.substr(0, 16)).value();
 }
 
 }  // namespace trireme::io

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,5 +27,8 @@ class Digest {
 };
 
 std::string digest_of(std::string_view bytes);
+
+// The first 64 bits of a digest's text.
+std::uint64_t first_half(const std::string& digest);
 
 }  // namespace trireme::io

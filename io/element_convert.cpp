@@ -58,11 +58,6 @@ void convert_all(const std::byte* from, std::byte* to, std::int64_t count) {
 
 }  // namespace
 
-bool is_floating(DType dtype) {
-  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16 ||
-         dtype == DType::f16;
-}
-
 bool converts(DType from, DType to) {
   return from == to || (is_floating(from) && is_floating(to)) ||
          (is_integer(from) && is_integer(to));

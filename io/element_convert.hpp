@@ -11,8 +11,6 @@
 
 namespace trireme::io {
 
-bool is_floating(DType dtype);
-
 // Do stored elements of one type become elements of the other? Floats become floats,
 // integers integers; codes of FP8 mean nothing without their scales and stay what they
 // are.

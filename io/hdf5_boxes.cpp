@@ -4,20 +4,12 @@
 #include <memory>
 #include <tuple>
 
+#include "base/directory.hpp"
 #include "io/element_convert.hpp"
 #include "io/hdf5_dataset.hpp"
 #include "io/hdf5_driver.hpp"
 
 namespace trireme::io {
-namespace {
-
-std::string folder_of(const std::string& path) {
-  const auto slash = path.find_last_of('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-}  // namespace
 
 // A virtual dataset may not show another: HDF5 would follow it round in a circle.
 BoxEntry Hdf5File::own_box(const std::string& name, DType dtype,
@@ -35,8 +27,8 @@ BoxEntry Hdf5File::own_box(const std::string& name, DType dtype,
   require(wrong.empty(), Status::bad_content, "{}: the dataset '{}': {}", path_, name,
           wrong);
   const haddr_t at = extent.elements() > 0 ? H5Dget_offset(dataset.get()) : 0;
-  return {path_.substr(path_.find_last_of('/') + 1), static_cast<std::int64_t>(at),
-          origin_of(shape), shape, ""};
+  return {last_name_of(path_), static_cast<std::int64_t>(at), origin_of(shape), shape,
+          ""};
 }
 
 std::vector<BoxEntry> Hdf5File::boxes(const std::string& name) const {
@@ -53,7 +45,7 @@ std::vector<BoxEntry> Hdf5File::boxes(const std::string& name) const {
   }
   if (whole.elements() == 0) return {};
   if (!maps) return {own_box(name, dtype, whole)};
-  const Directory folder = Directory::to_read(folder_of(path_));
+  const Directory folder = Directory::to_read(parent_of(path_));
   std::map<std::string, std::unique_ptr<Hdf5File>> sources;
   std::vector<BoxEntry> boxes;
   for (const Piece& piece : pieces) {
@@ -96,7 +88,7 @@ void Hdf5File::read(const std::string& name, const Shape& begin,
   const auto [dtype, shape] = describe(name);
   check_box(path_, name, shape, begin, out.shape());
   check_types(name, dtype, out.dtype());
-  PlainFiles files(folder_of(path_));
+  PlainFiles files(parent_of(path_));
   read_boxes(files, boxes(name), dtype, begin, out);
 }
 

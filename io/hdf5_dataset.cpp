@@ -18,11 +18,6 @@ constexpr std::int64_t most_chunk_bytes = std::int64_t{1} << 30;
 // 1,032 to 1, and all that other filters leave of equal values is a few bytes a chunk.
 constexpr std::int64_t most_packed = 65536;
 
-// "name" of "/name".
-std::string without_slash(const std::string& name) {
-  return name.substr(std::min(name.find_first_not_of('/'), name.size()));
-}
-
 // The file that an external link names.
 std::string target_of(hid_t file, const std::string& link, std::size_t bytes) {
   std::vector<char> value(std::min(bytes, most_name_bytes) + 1, '\0');
@@ -36,7 +31,7 @@ std::string target_of(hid_t file, const std::string& link, std::size_t bytes) {
 }
 
 void check_links(hid_t file, const std::string& path, const std::string& name) {
-  const std::string relative = without_slash(name);
+  const std::string relative = relative_name(name);
   for (std::size_t at = relative.find('/');; at = relative.find('/', at + 1)) {
     const std::string part = relative.substr(0, at);
     H5L_info_t link{};
@@ -238,6 +233,10 @@ bool boxes_in_rows(hid_t space, Hdf5File::Piece& piece) {
 }
 
 }  // namespace
+
+std::string relative_name(const std::string& name) {
+  return name.substr(std::min(name.find_first_not_of('/'), name.size()));
+}
 
 Hdf5Id open_dataset(hid_t file, const std::string& path, const std::string& name,
                     std::set<std::string>* checked) {

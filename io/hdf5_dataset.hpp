@@ -16,6 +16,9 @@
 
 namespace trireme::io {
 
+// "name" of "/name".
+std::string relative_name(const std::string& name);
+
 // The dataset `name`. With `checked`, the names that have passed, it must be found by
 // hard links alone, and either be a mapping that mapped_pieces() takes, or lie in this
 // file: no external storage, no filter but HDF5's own, no more elements than the file can

@@ -23,16 +23,11 @@ namespace {
 // What is converted, or is strided in memory, passes through a block of about this size.
 constexpr std::size_t staging_bytes = std::size_t{4} << 20;
 
-// "name" of "/name".
-std::string without_slash(const std::string& name) {
-  return name.substr(std::min(name.find_first_not_of('/'), name.size()));
-}
-
 // Groups are made one by one, for HDF5 would give those it makes itself a time.
 void make_groups(hid_t file, const std::string& path, const std::string& name) {
   const Hdf5Id creation(H5Pcreate(H5P_GROUP_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation.get(), false);
-  const std::string relative = without_slash(name);
+  const std::string relative = relative_name(name);
   for (auto at = relative.find('/'); at != std::string::npos;
        at = relative.find('/', at + 1)) {
     const std::string group = relative.substr(0, at);
@@ -168,7 +163,7 @@ void Hdf5File::check_output(const std::string& name) const {
 
 bool Hdf5File::has(const std::string& name) const {
   const Hdf5Lock lock;
-  const std::string relative = without_slash(name);
+  const std::string relative = relative_name(name);
   if (relative.empty()) return true;
   for (auto at = relative.find('/');; at = relative.find('/', at + 1)) {
     if (H5Lexists(file_, relative.substr(0, at).c_str(), H5P_DEFAULT) <= 0) return false;

@@ -6,3 +6,12 @@ template class nlohmann::basic_json<>;
 template class nlohmann::basic_json<nlohmann::ordered_map>;
 template class nlohmann::detail::serializer<nlohmann::json>;
 template class nlohmann::detail::serializer<nlohmann::ordered_json>;
+
+namespace trireme::io {
+
+std::string json_text(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false,
+                                   nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace trireme::io

@@ -22,12 +22,6 @@
 namespace trireme::io {
 namespace {
 
-// Bytes that are no UTF-8 are replaced, so that a line is always JSON.
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false,
-                                   nlohmann::json::error_handler_t::replace);
-}
-
 std::string number(double value) { return std::isfinite(value) ? exact(value) : "null"; }
 
 // Renames "metrics.jsonl" to the first free "metrics-N.jsonl".
@@ -145,7 +139,7 @@ Record& Record::set(const std::string& key, std::int64_t value) {
 }
 
 Record& Record::set(const std::string& key, const std::string& value) {
-  fields_.emplace_back(key, quoted(value));
+  fields_.emplace_back(key, json_text(value));
   return *this;
 }
 
@@ -199,7 +193,7 @@ std::vector<std::pair<std::string, double>> Record::numbers() const {
 std::string Record::json() const {
   std::string text;
   for (const auto& [key, value] : fields_)
-    text += (text.empty() ? "{" : ", ") + quoted(key) + ": " + value;
+    text += (text.empty() ? "{" : ", ") + json_text(key) + ": " + value;
   return text.empty() ? "{}" : text + "}";
 }
 

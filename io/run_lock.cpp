@@ -10,13 +10,14 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <thread>
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 #include "base/system_reason.hpp"
+#include "comm/rank_names.hpp"
 #include "io/deck_toml.hpp"
 
 namespace trireme::io {
@@ -24,16 +25,11 @@ namespace {
 
 constexpr auto lock_name = "lock";
 
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 std::string job_name() {
-  const std::string array = variable("SLURM_ARRAY_JOB_ID");
-  if (!array.empty()) return array + "_" + variable("SLURM_ARRAY_TASK_ID");
+  const std::string array = environment_text("SLURM_ARRAY_JOB_ID");
+  if (!array.empty()) return array + "_" + environment_text("SLURM_ARRAY_TASK_ID");
   for (const char* const name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"})
-    if (const std::string job = variable(name); !job.empty()) return job;
+    if (const std::string job = environment_text(name); !job.empty()) return job;
   return "";
 }
 
@@ -130,9 +126,7 @@ std::string utc_time() {
 }
 
 ProcessName this_process() {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return {host.data(), ::getpid(), job_name(), utc_time()};
+  return {comm::own_host(), ::getpid(), job_name(), utc_time()};
 }
 
 RunLock::RunLock(const std::string& directory)

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/split.hpp"
 #include "io/document_rows.hpp"
 #include "io/file_table.hpp"
 #include "io/open_files.hpp"
@@ -78,7 +79,7 @@ class TokenStream : public SampleSource {
   }
   std::int64_t tokens() const override { return starts_.back(); }
   std::int64_t windows() const override {
-    return rows_ ? rows_->rows() : (tokens() - 1 + sequence_ - 1) / sequence_;
+    return rows_ ? rows_->rows() : divide_up(tokens() - 1, sequence_);
   }
   SampleMarks marks(std::int64_t index) const override;
   void sample(std::int64_t index, std::span<std::int32_t> tokens) const override;

@@ -35,11 +35,6 @@ constexpr auto crc_table = [] {
   return table;
 }();
 
-std::string json_text(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false,
-                                   nlohmann::json::error_handler_t::replace);
-}
-
 std::string json_value(const DeckSetting& setting) {
   switch (setting.value.kind) {
     case TomlValue::Kind::boolean: return setting.value.flag ? "true" : "false";

@@ -14,6 +14,7 @@
 
 #include "base/device.hpp"
 #include "base/memory.hpp"
+#include "base/split.hpp"
 #include "base/tensor_view.hpp"
 
 namespace trireme::kernels {
@@ -33,9 +34,7 @@ struct DeltaShape {
   // the state is 0; empty: a sequence is one document.
   TensorView starts_T{};
 
-  std::int64_t chunks() const {
-    return (sequence + delta_chunk_rows - 1) / delta_chunk_rows;
-  }
+  std::int64_t chunks() const { return divide_up(sequence, delta_chunk_rows); }
   // Of `states`: one for each chunk, that before its first row.
   Shape states() const {
     return {batch * value_heads * chunks(), key_width * value_width};

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "base/recipe.hpp"
+#include "base/split.hpp"
 #include "base/tensor_view.hpp"
 
 namespace trireme::kernels {
@@ -43,13 +44,17 @@ struct Fp8Matrix {
   ScaleSteps steps = ScaleSteps::any;  // of block_128's scales as they are written
 };
 
+// L of block_128.
+constexpr std::int64_t fp8_scale_columns(std::int64_t K) {
+  return divide_up(divide_up(K, fp8_block), 4) * 4;
+}
+
 inline Shape fp8_scales_shape(Fp8Scaling scaling, std::int64_t M, std::int64_t K) {
-  const auto blocks = [](std::int64_t n) { return (n + fp8_block - 1) / fp8_block; };
   switch (scaling) {
     case Fp8Scaling::tensor: return {1};
-    case Fp8Scaling::row_128: return {blocks(K), M};
-    case Fp8Scaling::row_32: return {(K + mx_block - 1) / mx_block, M};
-    case Fp8Scaling::block_128: return {blocks(M), (blocks(K) + 3) / 4 * 4};
+    case Fp8Scaling::row_128: return {divide_up(K, fp8_block), M};
+    case Fp8Scaling::row_32: return {divide_up(K, mx_block), M};
+    case Fp8Scaling::block_128: return {divide_up(M, fp8_block), fp8_scale_columns(K)};
   }
   return {};
 }
@@ -60,8 +65,7 @@ constexpr std::int64_t fp8_scale_at(Fp8Scaling scaling, std::int64_t M, std::int
   if (scaling == Fp8Scaling::tensor) return 0;
   if (scaling == Fp8Scaling::row_128) return column / fp8_block * M + row;
   if (scaling == Fp8Scaling::row_32) return column / mx_block * M + row;
-  const std::int64_t across = (K + fp8_block - 1) / fp8_block;
-  return row / fp8_block * ((across + 3) / 4 * 4) + column / fp8_block;
+  return row / fp8_block * fp8_scale_columns(K) + column / fp8_block;
 }
 
 // The largest finite number of a format.

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <span>
 
+#include "base/split.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/moe/demand.hpp"
 #include "kernels/cuda/moe/grouped.hpp"
@@ -57,7 +58,7 @@ void meter_experts(const Stream& stream, std::size_t experts, const TensorView& 
                    const TensorView& weights_EOI) {
   if (experts == 0) return;
   const auto E = static_cast<std::int64_t>(experts);
-  const std::int64_t rows = (x_RI.dim(0) + E - 1) / E, O = weights_EOI.dim(0) / E;
+  const std::int64_t rows = divide_up(x_RI.dim(0), E), O = weights_EOI.dim(0) / E;
   for (std::int64_t e = 0; e < E && rows > 0; ++e)
     meter_product(stream, x_RI.dtype(), rows, O, weights_EOI.dim(1),
                   static_cast<double>(weights_EOI.bytes() + 2 * x_RI.bytes()) /

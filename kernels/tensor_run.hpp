@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/split.hpp"
 #include "kernels/fp8.hpp"
 
 namespace trireme::kernels {
@@ -30,7 +31,7 @@ struct TensorRun {
     return row_of(i) / fp8_block * blocks_across() + column_of(i) / fp8_block;
   }
   constexpr std::int64_t blocks_across() const {
-    return (whole_width + fp8_block - 1) / fp8_block;
+    return divide_up(whole_width, fp8_block);
   }
   // Elements of the run from i on that lie side by side in one row of one block.
   constexpr std::int64_t together(std::int64_t i) const {

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 
 #include "base/log.hpp"
@@ -14,6 +13,7 @@
 #include "comm/abort.hpp"
 #include "comm/job_processes.hpp"
 #include "comm/mpi/state.hpp"
+#include "comm/rank_names.hpp"
 #include "comm/start_limit.hpp"
 #include "comm/stop_signals.hpp"
 
@@ -32,12 +32,6 @@ double turn_of(int rank, const JobHere& here) {
   const bool first = here.started.empty() || rank <= here.started.front();
   return (first ? 0.0 : others_seconds) +
          (knows ? 0.0 : std::min(patience_seconds + 0.03 * rank, most_patience_seconds));
-}
-
-std::string own_host() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 }  // namespace

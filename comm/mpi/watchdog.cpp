@@ -16,6 +16,7 @@
 #include "comm/mpi/claim.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/one_time.hpp"
+#include "comm/rank_names.hpp"
 #include "comm/trace.hpp"
 
 namespace trireme::comm {
@@ -35,11 +36,6 @@ void set_flight(const std::string& directory, int rank, const std::string& marke
   flight_directory = directory;
   alarm_marker = marker;
   flight_rank = rank;
-}
-
-std::string number(int rank) {
-  const std::string digits = std::to_string(rank);
-  return digits.size() < 5 ? std::string(5 - digits.size(), '0') + digits : digits;
 }
 
 // Readers see the old text or the new one.
@@ -78,7 +74,7 @@ bool make_file(const std::string& directory, const std::string& name) try {
   return true;
 }
 
-std::string recorder(int rank) { return "recorder-" + number(rank) + ".jsonl"; }
+std::string recorder(int rank) { return "recorder-" + five_digits(rank) + ".jsonl"; }
 
 // Makes it. What a run that ended in a hang has left for its peers goes away; what it has
 // left for people moves to before/.

@@ -23,6 +23,7 @@
 #include "comm/mpi/state.hpp"
 #include "comm/mpi/stop_signals.hpp"
 #include "comm/mpi/world_tree.hpp"
+#include "comm/rank_names.hpp"
 
 namespace trireme::comm {
 namespace {
@@ -115,12 +116,6 @@ std::unique_ptr<WorldState> make_state() {
 // value stays.
 void start_without_daemon() {
   if (!is_launched()) ::setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
-}
-
-std::string own_host() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "kernels/gemm/bf16_panels.hpp"
 #include "kernels/gemm/bf16_target.hpp"
 #include "kernels/gemm/bf16_tile_kinds.hpp"
+#include "kernels/gemm/even_part.hpp"
 #include "kernels/gemm/packed_units.hpp"
 #include "kernels/gemm/workspace.hpp"
 #include "kernels/host/parallel.hpp"
@@ -19,11 +20,6 @@ namespace {
 constexpr std::int64_t left_elements = 1 << 21;       // packed, shared by all threads
 constexpr std::int64_t sum_elements = 1 << 22;        // f32, where K is cut and C is bf16
 constexpr std::int64_t unit_lines = 4 * panel_group;  // of A: two cache lines
-
-std::int64_t even_part(std::int64_t total, std::int64_t most, std::int64_t unit) {
-  const std::int64_t parts = divide_up(total, std::max(most, unit));
-  return std::min(total, divide_up(divide_up(total, parts), unit) * unit);
-}
 
 // Rows of A as they are packed: in whole groups.
 std::int64_t padded(std::int64_t rows) {

@@ -6,6 +6,7 @@
 
 #include "base/split.hpp"
 #include "kernels/gemm/convert.hpp"
+#include "kernels/gemm/even_part.hpp"
 #include "kernels/gemm/onednn.hpp"
 #include "kernels/gemm/workspace.hpp"
 
@@ -20,13 +21,6 @@ constexpr std::int64_t few_rows = 64;
 constexpr std::int64_t result_elements = 1 << 20;
 constexpr std::int64_t most_depth = 4096;  // of K
 constexpr std::int64_t least_width = 256;  // of N, so that A is not read too often
-
-// The length of even parts of `total`, multiples of `unit` but for the last, none much
-// longer than `most`.
-std::int64_t even_part(std::int64_t total, std::int64_t most, std::int64_t unit) {
-  const std::int64_t parts = divide_up(total, std::max(most, unit));
-  return std::min(total, divide_up(divide_up(total, parts), unit) * unit);
-}
 
 float* workspace_f32(WorkspaceUse use, std::int64_t elements) {
   return static_cast<float*>(

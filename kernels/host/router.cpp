@@ -11,13 +11,11 @@
 
 #include "kernels/host/rows.hpp"
 #include "kernels/host/vector_math.hpp"
+#include "kernels/math/router.hpp"
 #include "kernels/math/softmax.hpp"
 
 namespace trireme::kernels::host {
 namespace {
-
-// As transformers' DeepSeek-V3 adds: sigmoids may all be tiny.
-constexpr double smallest_sum = 1e-20;
 
 // Row t of the i32 matrix [T, K].
 std::int32_t* choices_of(const TensorView& choice_TK, std::int64_t t) {
@@ -52,17 +50,7 @@ A reciprocal_sum(RouterScore kind, const A* s, std::int64_t E) {
   if (kind == RouterScore::softmax) return A(1);
   A sum = 0;
   for (std::int64_t e = 0; e < E; ++e) sum += s[e];
-  return A(1) / (sum + static_cast<A>(smallest_sum));
-}
-
-// scaling / (sum of the chosen scores), or scaling alone.
-template <class A>
-A weight_factor(const RouterWeights& rule, const A* s, const std::int32_t* choice,
-                std::int64_t K) {
-  if (!rule.normalise) return static_cast<A>(rule.scaling);
-  A sum = 0;
-  for (std::int64_t k = 0; k < K; ++k) sum += s[choice[k]];
-  return static_cast<A>(rule.scaling) / (sum + static_cast<A>(smallest_sum));
+  return A(1) / (sum + static_cast<A>(math::smallest_sum));
 }
 
 }  // namespace
@@ -198,7 +186,7 @@ void router_weights(Stream& /*stream*/, const RouterWeights& rule,
     for_tokens("router_weights", scores_TE, [&](std::int64_t t) {
       const A* s = scores[t];
       const std::int32_t* const choice = choices_of(choice_TK, t);
-      const A factor = weight_factor(rule, s, choice, K);
+      const A factor = math::weight_factor(rule, s, choice, K);
       for (std::int64_t k = 0; k < K; ++k) weights[t][k] = s[choice[k]] * factor;
     });
   });
@@ -219,7 +207,7 @@ void router_weights_backward(Stream& /*stream*/, const RouterWeights& rule,
     for_tokens("router_weights_backward", scores_TE, [&](std::int64_t t) {
       const A *s = scores[t], *dw = dweights[t];
       const std::int32_t* const choice = choices_of(choice_TK, t);
-      const A factor = weight_factor(rule, s, choice, K);
+      const A factor = math::weight_factor(rule, s, choice, K);
       A mean = 0;
       if (rule.normalise) {
         for (std::int64_t k = 0; k < K; ++k) mean += dw[k] * s[choice[k]] * factor;

@@ -4,15 +4,10 @@
 
 #include "app/help_text.hpp"
 #include "base/format.hpp"
+#include "base/text.hpp"
 
 namespace trireme::app {
 namespace {
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const auto& word : words) out += (out.empty() ? "" : " ") + word;
-  return out;
-}
 
 std::vector<std::string> names_of(const std::vector<CommandText>& commands) {
   std::vector<std::string> names;
@@ -59,7 +54,8 @@ std::string case_of_keys(std::span<const io::DeckKey> table, std::string_view se
 std::string case_of_options(const std::vector<CommandText>& commands) {
   std::string out;
   for (const auto& command : commands)
-    out += format("    {}) options=\"{}\" ;;\n", command.name, joined(command.options));
+    out +=
+        format("    {}) options=\"{}\" ;;\n", command.name, joined(command.options, " "));
   return out;
 }
 
@@ -161,12 +157,12 @@ esac)sh";
 std::string bash_completion(std::string_view overview,
                             std::span<const io::DeckKey> table) {
   const auto commands = commands_of(overview);
-  const std::string names = joined(names_of(commands));
+  const std::string names = joined(names_of(commands), " ");
   std::string keys;
   for (const auto& key : keys_of(table)) keys += "  " + key + "\n";
   return "# Completion of trireme for bash; made by `trireme help completion`.\n"
          "_trireme_sections=\"" +
-         joined(sections_of(table)) + "\"\n_trireme_keys=\"\n" + keys + "\"\n" +
+         joined(sections_of(table), " ") + "\"\n_trireme_keys=\"\n" + keys + "\"\n" +
          format(bash_body, case_of_keys(table, "echo \"{}\""), names,
                 case_of_options(commands), topics, names);
 }
@@ -179,14 +175,15 @@ std::string zsh_completion(std::string_view overview,
   return "#compdef trireme\n"
          "# Completion of trireme for zsh; made by `trireme help completion-zsh`.\n"
          "local -a words_line=($words)" +
-         format(zsh_body, joined(names_of(commands)), joined(sections_of(table)), keys,
-                case_of_options(commands), case_of_keys(table, "words=({})"), topics);
+         format(zsh_body, joined(names_of(commands), " "),
+                joined(sections_of(table), " "), keys, case_of_options(commands),
+                case_of_keys(table, "words=({})"), topics);
 }
 
 std::string fish_completion(std::string_view overview,
                             std::span<const io::DeckKey> table) {
   const auto commands = commands_of(overview);
-  const std::string names = joined(names_of(commands));
+  const std::string names = joined(names_of(commands), " ");
   std::string out =
       "# Completion of trireme for fish; made by `trireme help completion-fish`.\n"
       "complete -c trireme -n \"not __fish_seen_subcommand_from " +

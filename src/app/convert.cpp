@@ -11,6 +11,7 @@
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
 #include "base/log.hpp"
+#include "base/path.hpp"
 #include "base/version.hpp"
 #include "convert/adapted_source.hpp"
 #include "convert/adapter_folder.hpp"
@@ -114,11 +115,6 @@ class Borrowed : public io::TensorSource {
  private:
   const io::TensorSource& source_;
 };
-
-std::string without_slash(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
 
 // The tensors of the folder in shards of at most so many bytes, or of one tensor each.
 std::vector<std::vector<io::TensorBox>> cut(const convert::ModelFolder& folder,
@@ -329,8 +325,8 @@ int convert(comm::World& world, const Arguments& given) {
         {"--keep-experts", false}, {"--merge", false},
         {"--merge-adapter", true}, {"--unmerge-adapter", true}};
     arguments.parse(usage, known, 2, 2);
-    from = without_slash(arguments.words()[0]);
-    to = without_slash(arguments.words()[1]);
+    from = without_slashes(arguments.words()[0]);
+    to = without_slashes(arguments.words()[1]);
     options.dtype = read_dtype(arguments);
     options.quantize = read_quantize(arguments);
     merging = read_merging(arguments);

@@ -12,15 +12,6 @@
 #include "base/text.hpp"
 
 namespace trireme::app {
-namespace {
-
-std::string trimmed(const std::string& text) {
-  const auto begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
-}  // namespace
 
 void Interview::ask(std::string_view option, const std::string& question,
                     const std::string& fallback,

@@ -7,12 +7,13 @@
 #include "app/shell.hpp"
 #include "app/sweep_script.hpp"
 #include "base/format.hpp"
+#include "base/split.hpp"
 
 namespace trireme::app {
 
 std::string JobScript::text() const {
   const std::int64_t of_node = std::min(ranks, ranks_per_node);
-  const std::int64_t nodes = (ranks + of_node - 1) / of_node;
+  const std::int64_t nodes = divide_up(ranks, of_node);
   const std::string even =
       ranks % of_node == 0 ? format("#SBATCH --ntasks-per-node={}\n", of_node) : "";
   return format(

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/report_runs.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,28 +9,15 @@
 #include <set>
 
 #include "app/sweep_manifest.hpp"
+#include "base/directory.hpp"
 #include "base/log.hpp"
+#include "base/path.hpp"
 #include "io/files.hpp"
 
 namespace trireme::app {
 namespace {
 
 constexpr std::int64_t most_deck_bytes = 16 << 20;
-
-bool is_directory(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-bool is_there(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0;
-}
-
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
-}
 
 bool wants(const std::string& key) {
   static const std::set<std::string> plain = {"loss",
@@ -74,9 +59,9 @@ std::vector<io::DeckSetting> read_settings(const std::string& directory) {
 ReportedRun read_run(const std::string& directory) {
   ReportedRun run;
   run.directory = without_slashes(directory);
-  require(is_directory(run.directory), Status::missing_input,
+  require(is_folder(run.directory), Status::missing_input,
           "{}: no such run; give the run.directory of its deck", run.directory);
-  run.name = run.directory.substr(run.directory.find_last_of('/') + 1);
+  run.name = last_name_of(run.directory);
   run.metrics = io::read_metrics(run.directory + "/metrics.jsonl", wants);
   run.state = run_state(run.directory);
   run.settings = read_settings(run.directory);
@@ -95,7 +80,7 @@ void add_points(const std::string& manifest_path, std::vector<ReportedRun>& runs
   const std::size_t before = runs.size();
   for (std::size_t i = 0; i < manifest.points.size(); ++i) {
     const std::string directory = manifest.run_directory(static_cast<std::int64_t>(i));
-    if (!is_directory(directory)) continue;
+    if (!is_folder(directory)) continue;
     ReportedRun& run = runs.emplace_back(read_run(directory));
     run.overrides = manifest.points[i].overrides;
   }
@@ -141,9 +126,9 @@ std::vector<ReportedRun> read_runs(const std::vector<std::string>& words) {
   std::vector<ReportedRun> runs;
   for (const auto& given : words) {
     const std::string word = without_slashes(given);
-    if (is_directory(word) && is_there(word + "/sweep.toml"))
+    if (is_folder(word) && is_there(word + "/sweep.toml"))
       add_points(word + "/sweep.toml", runs);
-    else if (!is_directory(word) && word.ends_with(".toml") && is_there(word))
+    else if (!is_folder(word) && word.ends_with(".toml") && is_there(word))
       add_points(word, runs);
     else
       runs.push_back(read_run(word));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/directory.hpp"
 #include "base/error.hpp"
 #include "io/deck_toml.hpp"
 #include "io/digest.hpp"
@@ -35,12 +36,6 @@ SweepPoint read_point(const io::TomlValue& table) {
     if (name == "digest") point.digest = value.text;
   }
   return point;
-}
-
-std::string parent_of(const std::string& path) {
-  const auto slash = path.find_last_of('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 // Names lie in the manifest's directory and nowhere else.

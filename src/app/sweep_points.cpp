@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "io/deck_toml.hpp"
 
 namespace trireme::app {
@@ -15,12 +16,6 @@ namespace {
 using Points = std::vector<std::vector<std::string>>;
 
 constexpr std::size_t most_points = 100000;
-
-std::string trimmed(const std::string& text) {
-  const auto begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
 
 void check_key(const std::string& key, const std::string& text,
                std::set<std::string>& keys, Status status, const std::string& where) {

@@ -22,12 +22,6 @@ std::string number(const std::optional<double>& value) {
   return value ? fixed(*value, 6) : "-";
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const auto& word : words) out += (out.empty() ? "" : " ") + word;
-  return out;
-}
-
 std::string steps_text(const RunState& state) {
   const std::string of = state.steps > 0 ? std::to_string(state.steps) : "?";
   return state.phase == RunPhase::waiting ? "-" : format("{}/{}", state.step, of);
@@ -75,7 +69,7 @@ std::string status_table(const SweepManifest& manifest,
     const RunState& state = states[i];
     ++count[state.phase];
     rows.push_back({static_cast<std::int64_t>(i) == best ? "*" : "", name_of(state.phase),
-                    joined(manifest.points[i].overrides), std::to_string(i),
+                    joined(manifest.points[i].overrides, " "), std::to_string(i),
                     steps_text(state), number(state.loss),
                     number(state.validation_loss)});
     if (!state.note.empty())
@@ -136,7 +130,7 @@ std::string status_csv(const SweepManifest& manifest,
                   field(manifest.run_directory(index)), name_of(state.phase), state.step,
                   state.steps, loss(state.loss), loss(state.validation_loss),
                   index == best ? "true" : "false",
-                  field(joined(manifest.points[i].overrides)), field(state.note));
+                  field(joined(manifest.points[i].overrides, " ")), field(state.note));
   }
   out.pop_back();
   return out;

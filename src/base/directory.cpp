@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/path.hpp"
 #include "base/system_reason.hpp"
 #include "base/temporary_files.hpp"
 
@@ -88,11 +89,6 @@ void require_name(const std::string& name) {
   require(
       !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos,
       "'{}' is no name of a file", name);
-}
-
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
 }
 
 [[noreturn]] void fail_irregular(const std::string& path, unsigned mode,

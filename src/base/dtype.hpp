@@ -110,6 +110,12 @@ using Accumulator = typename AccumulatorOf<T>::type;
 
 constexpr bool is_fp8(DType type) { return type == DType::e4m3 || type == DType::e5m2; }
 
+// Codes of FP8 are not: they are numbers by their scales alone.
+constexpr bool is_floating(DType type) {
+  return type == DType::f64 || type == DType::f32 || type == DType::bf16 ||
+         type == DType::f16;
+}
+
 // The same as a tag: f64 for f64, f32 for every other floating type.
 constexpr DType accumulator_of(DType type) {
   return type == DType::f64 ? DType::f64 : DType::f32;

@@ -1,4 +1,4 @@
-// Variables of the environment that are for libraries, not for this program.
+// Variables of the environment: the text of one, and to forget those of libraries.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/environment.hpp"
 
@@ -10,6 +10,11 @@
 #include <vector>
 
 namespace trireme {
+
+std::string environment_text(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
 
 bool forget_variables(std::initializer_list<std::string_view> prefixes,
                       std::initializer_list<std::string_view> kept) {

@@ -1,11 +1,15 @@
-// Variables of the environment that are for libraries, not for this program.
+// Variables of the environment: the text of one, and to forget those of libraries.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <initializer_list>
+#include <string>
 #include <string_view>
 
 namespace trireme {
+
+// "" where no variable has the name.
+std::string environment_text(const char* name);
 
 // Removes from this process's environment every variable whose name begins with one of
 // `prefixes`, but for those named in `kept`. Libraries read theirs when they are first

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdlib>
 #include <string_view>
 
+#include "base/environment.hpp"
 #include "base/format.hpp"
 #include "base/process_stat.hpp"
 #include "base/text.hpp"
@@ -21,11 +21,6 @@ namespace {
 
 constexpr int usual_columns = 80;
 constexpr int least_columns = 40, most_columns = 100;  // of prose
-
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // What the standard output of a process is: a path, or empty if it is not to be seen.
 std::string output_of(pid_t process) {
@@ -65,7 +60,7 @@ int columns_of_giver() {
 }
 
 bool is_terminal(int file) {
-  const std::string kind = variable("TERM");
+  const std::string kind = environment_text("TERM");
   return !kind.empty() && kind != "dumb" && ::isatty(file) == 1;
 }
 
@@ -75,7 +70,7 @@ int find_columns() {
   return found > 0 ? found : columns_of_giver();
 }
 
-bool find_colours() { return columns() > 0 && variable("NO_COLOR").empty(); }
+bool find_colours() { return columns() > 0 && environment_text("NO_COLOR").empty(); }
 
 std::size_t letters_at_start(std::string_view text) {
   std::size_t end = 0;
@@ -165,7 +160,7 @@ std::string error_text(std::string_view text) {
       text, static_cast<std::size_t>(std::clamp(width, least_columns, most_columns)), 4);
   constexpr std::string_view label = "trireme: error:", red = "\x1b[1;31m",
                              plain = "\x1b[0m";
-  if (out.starts_with(label) && variable("NO_COLOR").empty())
+  if (out.starts_with(label) && environment_text("NO_COLOR").empty())
     out = format("{}{}{}{}", red, label, plain, out.substr(label.size()));
   return out;
 }

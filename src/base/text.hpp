@@ -1,9 +1,10 @@
-// Text that others wrote (names, hosts, messages, paths), made fit to be passed on.
+// Text that others wrote, made fit to be passed on; words and lines.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace trireme {
 
@@ -22,5 +23,11 @@ std::string for_terminal(std::string_view text);
 // what is broken goes on below, `indent` blanks in. Lines that begin with a blank are
 // rows of tables, and stay whole.
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
+
+// The text without the blanks and tabs, and the '\r' of a line's end, around it.
+std::string trimmed(const std::string& text);
+
+// The words with `between` between two of them.
+std::string joined(const std::vector<std::string>& words, std::string_view between);
 
 }  // namespace trireme

@@ -12,18 +12,10 @@
 namespace trireme::config {
 namespace {
 
-// The word of a choice that stands for a value.
+// The word of a choice that stands for a value, in quotes.
 template <class T>
-std::string word_for(const Choice<T>& key, const T& value) {
-  std::string_view rest = key.choices;
-  while (true) {
-    const auto bar = rest.find('|');
-    const std::string_view word = rest.substr(0, bar);
-    if (key.meaning(word) == value) return format("\"{}\"", word);
-    require(bar != std::string_view::npos, "'{}' has no word for a value",
-            full_name(key));
-    rest.remove_prefix(bar + 1);
-  }
+std::string quoted_word(const Choice<T>& key, const T& value) {
+  return format("\"{}\"", key.word_for(value));
 }
 
 class Lines {
@@ -72,7 +64,7 @@ std::string list_text(const std::vector<T>& values) {
 
 void add_rope(const model::ModelConfig& m, Lines& lines) {
   const kernels::RopeScaling& rope = m.rope_scaling;
-  lines.add(key::rope.scaling, word_for(key::rope.scaling, rope.kind));
+  lines.add(key::rope.scaling, quoted_word(key::rope.scaling, rope.kind));
   lines.add(key::rope.factor, rope.factor);
   lines.add(key::rope.low_turns, rope.low);
   lines.add(key::rope.high_turns, rope.high);
@@ -105,7 +97,7 @@ void add_experts(const model::MoeSettings& moe, Lines& lines) {
   lines.add(key::moe.dense_layers, moe.dense_layers);
   lines.add(key::moe.mlp_layers, moe.mlp_layers);
   lines.add(key::moe.every, moe.every);
-  lines.add(key::moe.router, word_for(key::moe.router, moe.router));
+  lines.add(key::moe.router, quoted_word(key::moe.router, moe.router));
   lines.add(key::moe.groups, moe.groups.groups);
   lines.add(key::moe.groups_used, moe.groups.used);
   lines.add(key::moe.group_counts, moe.groups.counted);
@@ -163,7 +155,8 @@ model::ModelConfig model_of(const std::string& from, std::int64_t sequence,
 
 std::vector<std::string> model_lines(const model::ModelConfig& m) {
   Lines lines;
-  lines.add(key::model.architecture, word_for(key::model.architecture, m.architecture));
+  lines.add(key::model.architecture,
+            quoted_word(key::model.architecture, m.architecture));
   lines.add(key::model.layers, m.layers);
   lines.add(key::model.hidden, m.hidden);
   lines.add(key::model.heads, m.heads);
@@ -171,7 +164,8 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
   lines.add(key::model.head_width, m.own_head_width);
   lines.add(key::model.feed_forward, m.feed_forward);
   if (m.own_activation)
-    lines.add(key::model.activation, word_for(key::model.activation, m.own_activation));
+    lines.add(key::model.activation,
+              quoted_word(key::model.activation, m.own_activation));
   lines.add(key::model.vocabulary, m.vocabulary);
   lines.add(key::model.sequence, m.sequence);
   lines.add(key::model.window, m.window);

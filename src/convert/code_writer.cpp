@@ -26,13 +26,6 @@ io::SafetensorsTensor stored_tensor(const std::string& name, DType dtype,
   return {name, &io::safetensors_type(dtype), std::move(extents), 0, 0};
 }
 
-std::string beside_weight(const std::string& name, std::string_view end) {
-  constexpr std::string_view weight = ".weight";
-  std::string base = name;
-  if (base.ends_with(weight)) base.resize(base.size() - weight.size());
-  return base + std::string(end);
-}
-
 void take_row(const std::string& name, const TensorView& matrix, std::int64_t i,
               std::vector<float>& numbers) {
   const std::int64_t columns = matrix.dim(1);

@@ -61,8 +61,6 @@ CodeWriterPtr block_fp8_writer();
 
 io::SafetensorsTensor stored_tensor(const std::string& name, DType dtype,
                                     std::vector<std::int64_t> extents);
-// "X" and `end`, for the matrix "X.weight".
-std::string beside_weight(const std::string& name, std::string_view end);
 // Row i as f32. Throws Error(bad_content), with the tensor's name, for numbers that are
 // infinite or none.
 void take_row(const std::string& name, const TensorView& matrix, std::int64_t i,

@@ -132,4 +132,11 @@ void to_folder(const FolderPlace& place, const TensorView& from,
                });
 }
 
+std::string beside_weight(const std::string& name, std::string_view end) {
+  constexpr std::string_view weight = ".weight";
+  std::string base = name;
+  if (base.ends_with(weight)) base.resize(base.size() - weight.size());
+  return base + std::string(end);
+}
+
 }  // namespace trireme::convert

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "model/hugging_face.hpp"
 #include "model/model_config.hpp"
@@ -41,5 +42,8 @@ FolderPlace stacked_place_of(const model::HuggingFaceRow& row,
 void from_folder(const FolderPlace& place, const TensorView& box, const TensorView& out);
 // The elements of the whole folder's tensor (dense) that are those of `from`.
 void to_folder(const FolderPlace& place, const TensorView& from, const TensorView& whole);
+
+// "X" and `end`: a tensor beside the matrix "X.weight".
+std::string beside_weight(const std::string& name, std::string_view end);
 
 }  // namespace trireme::convert

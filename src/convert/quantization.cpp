@@ -77,7 +77,7 @@ std::string why_unusable_fp8(const QuantizedTensor& tensor, const Shape& whole) 
   if (whole.rank() != 2) return format("'{}' is no matrix of FP8 codes", codes.name);
   std::string wrong = why_not(codes, whole, holds(codes, DType::e4m3), "F8_E4M3");
   if (!wrong.empty()) return wrong;
-  const bool floating = scales.type->dtype && io::is_floating(*scales.type->dtype);
+  const bool floating = scales.type->dtype && is_floating(*scales.type->dtype);
   const Quantization& how = tensor.how;
   if (how.rows == 0) {
     if (!is_one_number(scales))

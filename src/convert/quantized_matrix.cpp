@@ -36,13 +36,6 @@ std::size_t QuantizedMatrix::Held::bytes(const Shape& extent) const {
                                   scales * static_cast<std::int64_t>(sizeof(float)));
 }
 
-std::string QuantizedSearch::beside(std::string_view end) const {
-  constexpr std::string_view weight = ".weight";
-  std::string base = name;
-  if (base.ends_with(weight)) base.resize(base.size() - weight.size());
-  return base + std::string(end);
-}
-
 const Stored& QuantizedSearch::need(const std::string& tensor,
                                     std::string_view what) const {
   const Stored* const found = find(tensor);
@@ -84,7 +77,7 @@ Buffer read_matrix(io::SafetensorsFolder& files, const Stored& stored, DType dty
 
 DType rounding_of(const Stored& scales) {
   const auto dtype = scales.entry.type->dtype;
-  require(dtype && io::is_floating(*dtype) && *dtype != DType::f64, Status::bad_content,
+  require(dtype && is_floating(*dtype) && *dtype != DType::f64, Status::bad_content,
           "'{}' holds {}, where BF16, F16 or F32 was expected", scales.entry.name,
           scales.entry.type->name);
   return *dtype;

@@ -57,7 +57,7 @@ struct QuantizedSearch {
   io::SafetensorsFolder& files;
 
   // "X" and `end`.
-  std::string beside(std::string_view end) const;
+  std::string beside(std::string_view end) const { return beside_weight(name, end); }
   const QuantizedMatrix::Stored* find_beside(std::string_view end) const {
     return find(beside(end));
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/split.hpp"
 #include "data/chat_files.hpp"
 #include "io/document_rows.hpp"
 
@@ -35,7 +36,7 @@ class ChatSource final : public io::SampleSource {
 
   std::int64_t samples() const override {
     if (packing_ == io::Packing::none) return std::ssize(chats_->ends);
-    return rows_ ? rows_->rows() : (tokens() - 1 + sequence_ - 1) / sequence_;
+    return rows_ ? rows_->rows() : divide_up(tokens() - 1, sequence_);
   }
   std::int64_t tokens() const override { return chats_->tokens; }
   std::int64_t kept_bytes() const override { return rows_ ? rows_->bytes() : 0; }

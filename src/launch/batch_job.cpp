@@ -5,19 +5,14 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
-#include <cstdlib>
 
+#include "base/environment.hpp"
 #include "base/format.hpp"
 #include "base/number.hpp"
 #include "base/run_command.hpp"
 
 namespace trireme::launch {
 namespace {
-
-std::string variable(const char* name) {
-  const char* text = std::getenv(name);
-  return text ? text : "";
-}
 
 bool is_number(std::string_view text) {
   return !text.empty() && text.size() < 12 &&
@@ -34,9 +29,9 @@ double now() {
 // What squeue calls this job; "" outside of one. The number of the task that bears its
 // array's number would name all tasks.
 std::string name_for_squeue() {
-  const std::string id = variable("SLURM_JOB_ID");
-  const std::string array = variable("SLURM_ARRAY_JOB_ID");
-  const std::string task = variable("SLURM_ARRAY_TASK_ID");
+  const std::string id = environment_text("SLURM_JOB_ID");
+  const std::string array = environment_text("SLURM_ARRAY_JOB_ID");
+  const std::string task = environment_text("SLURM_ARRAY_TASK_ID");
   if (is_number(array) && is_number(task)) return array + "_" + task;
   return is_number(id) ? id : "";
 }
@@ -52,7 +47,7 @@ std::optional<double> ask_squeue() {
 }
 
 std::optional<double> told_at_start() {
-  if (const std::string end = variable("SLURM_JOB_END_TIME"); is_number(end))
+  if (const std::string end = environment_text("SLURM_JOB_END_TIME"); is_number(end))
     return parse_number<double>(end).value() - now();
   return {};
 }
@@ -98,16 +93,17 @@ std::string BatchJob::describe() const {
 }
 
 int batch_restarts() {
-  return std::max(0, parse_number<int>(variable("SLURM_RESTART_COUNT")).value_or(0));
+  return std::max(0,
+                  parse_number<int>(environment_text("SLURM_RESTART_COUNT")).value_or(0));
 }
 
 int script_attempts() {
-  return std::max(0, parse_number<int>(variable("TRIREME_ATTEMPT")).value_or(0));
+  return std::max(0, parse_number<int>(environment_text("TRIREME_ATTEMPT")).value_or(0));
 }
 
 BatchJob batch_job() {
   BatchJob job;
-  job.id = variable("SLURM_JOB_ID");
+  job.id = environment_text("SLURM_JOB_ID");
   job.restarts = batch_restarts();
   job.attempts = script_attempts();
   job.seconds_left = seconds_left();

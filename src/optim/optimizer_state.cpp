@@ -191,19 +191,18 @@ void OptimizerState::apply_rule(const Step& step, const Param& param,
 
 void OptimizerState::add_elements(const Step& step, const Elements& elements,
                                   Sweep& sweep) const {
-  const auto& [flat, param, begin, count] = elements;
-  const auto rows = [&, begin = begin, count = count](const TensorView& shard) {
-    return shard.rows(begin, count);
-  };
-  const auto state = [&, &flat = flat, begin = begin, count = count](Kept kept) {
-    return memory_.has(kept) ? memory_.rows(kept, flat, begin, count) : TensorView();
-  };
-  sweep.updates.push_back(rule_of(step, param));
+  const FlatParameter& flat = elements.flat;
+  sweep.updates.push_back(rule_of(step, elements.param));
   sweep.tensors.push_back(
-      {rows(master_shard(flat)),
-       rows(step.gradients.shard(flat)),
-       {state(Kept::moment1), state(Kept::moment2)},
-       memory_.has_master(flat) ? rows(weights_.shard(flat)) : TensorView()});
+      {elements.of(master_shard(flat)),
+       elements.of(step.gradients.shard(flat)),
+       {state_of(Kept::moment1, elements), state_of(Kept::moment2, elements)},
+       memory_.has_master(flat) ? elements.of(weights_.shard(flat)) : TensorView()});
+}
+
+TensorView OptimizerState::state_of(Kept kept, const Elements& elements) const {
+  const auto& [flat, param, begin, count] = elements;
+  return memory_.has(kept) ? memory_.rows(kept, flat, begin, count) : TensorView();
 }
 
 void OptimizerState::run(const Step& step, Sweep& sweep) {
@@ -216,13 +215,7 @@ void OptimizerState::run(const Step& step, Sweep& sweep) {
 // passes through windows on the disk.
 void OptimizerState::update_offloaded(const Step& step, const Elements& elements) {
   const auto& [flat, param, begin, count] = elements;
-  const auto rows = [&, begin = begin, count = count](const TensorView& shard) {
-    return shard.rows(begin, count);
-  };
-  const auto state = [&, &flat = flat, begin = begin, count = count](Kept kept) {
-    return memory_.has(kept) ? memory_.rows(kept, flat, begin, count) : TensorView();
-  };
-  const TensorView gradient = rows(step.gradients.shard(flat));
+  const TensorView gradient = elements.of(step.gradients.shard(flat));
   const TensorView host_gradient = staged_gradient_.view().rows(0, count);
   context_.to_host(gradient, host_gradient);
   const bool own_master = memory_.has_master(flat);
@@ -230,8 +223,9 @@ void OptimizerState::update_offloaded(const Step& step, const Elements& elements
   const TensorView weight = own_master ? kept : TensorView();
   const bool stays = !own_master || offloads_weights(flat);
   const TensorView host_weight = stays ? weight : staged_weight_.view().rows(0, count);
-  const TensorView master = own_master ? state(Kept::master) : kept;
-  const kernels::UpdateStates states{state(Kept::moment1), state(Kept::moment2)};
+  const TensorView master = own_master ? state_of(Kept::master, elements) : kept;
+  const kernels::UpdateStates states{state_of(Kept::moment1, elements),
+                                     state_of(Kept::moment2, elements)};
   apply_rule(step, param, master, host_gradient, states, host_weight);
   const std::size_t written =
       master.bytes() + states[0].bytes() + states[1].bytes() + host_weight.bytes();

@@ -64,6 +64,8 @@ class OptimizerState {
     const FlatParameter& flat;
     const Param& param;
     std::int64_t begin = 0, count = 0;
+    // These of the memory of the flat parameter's shard.
+    TensorView of(const TensorView& shard) const { return shard.rows(begin, count); }
   };
   // What one sweep of the device updates.
   struct Sweep {
@@ -96,6 +98,7 @@ class OptimizerState {
   void update_state(const Step& step);
   void update_matrices(const Step& step);
   void add_elements(const Step& step, const Elements& elements, Sweep& sweep) const;
+  TensorView state_of(Kept kept, const Elements& elements) const;  // empty: there is none
   void run(const Step& step, Sweep& sweep);
   void update_offloaded(const Step& step, const Elements& elements);
   static kernels::Update rule_of(const Step& step, const Param& param);

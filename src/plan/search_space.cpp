@@ -27,31 +27,12 @@ std::vector<int> divisors(int value) {
   return all;
 }
 
-std::string_view word_of(optim::Offload offload) {
-  if (offload == optim::Offload::optimizer) return "optimizer";
-  if (offload == optim::Offload::disk) return "disk";
-  if (offload == optim::Offload::disk_weights) return "disk_weights";
-  return offload == optim::Offload::weights ? "weights" : "none";
-}
-
 // What is offloaded, for a reader.
 std::string offload_of(const Candidate& c) {
-  std::string text(word_of(c.offload));
+  std::string text(config::key::parallel.offload.word_for(c.offload));
   if (!c.offloads_activations) return text;
   return c.offload == optim::Offload::none ? "activations" : text + ", activations";
 }
-
-struct Strategy {
-  std::string_view word;
-  optim::Sharding what;
-  bool hybrid = false;
-};
-constexpr std::array strategies = {
-    Strategy{"NO_SHARD", optim::Sharding::none},
-    Strategy{"ZERO1", optim::Sharding::optimizer},
-    Strategy{"SHARD_GRAD_OP", optim::Sharding::gradients},
-    Strategy{"FULL_SHARD", optim::Sharding::weights},
-    Strategy{"HYBRID_SHARD", optim::Sharding::weights, true}};
 
 }  // namespace
 
@@ -257,12 +238,12 @@ void SearchSpace::add_strategies(const Candidate& candidate) {
                               ? deck_.deck(bases_[candidate.grid].overrides)
                                     .value_text("parallel.sharding_strategy")
                               : std::string();
-  for (const Strategy& strategy : strategies) {
-    const bool kept = own == format("\"{}\"", strategy.word);
+  for (const auto& [word, strategy] : config::key::parallel.sharding_strategy.words()) {
+    const bool kept = own == format("\"{}\"", word);
     if (!own.empty() && !kept) continue;
     if (replicas == 1 && strategy.what != optim::Sharding::none && !kept) continue;
     Candidate c = candidate;
-    c.strategy = strategy.word;
+    c.strategy = word;
     c.sharding = strategy.what;
     c.shard = strategy.what == optim::Sharding::none ? 1 : replicas;
     if (strategy.hybrid) {
@@ -335,7 +316,8 @@ std::vector<std::string> SearchSpace::overrides(const Candidate& c) const {
   put("parallel.expert", c.expert);
   put("parallel.sharding_strategy", format("\"{}\"", c.strategy));
   put("parallel.shard_group", c.strategy == "HYBRID_SHARD" ? c.shard : 0);
-  put("parallel.offload", format("\"{}\"", word_of(c.offload)));
+  put("parallel.offload",
+      format("\"{}\"", config::key::parallel.offload.word_for(c.offload)));
   put("parallel.offload_activations", c.offloads_activations ? "true" : "false");
   if (!c.offloads_activations && base(c).parallel.offload_activations_fraction != 1)
     put("parallel.offload_activations_fraction", "1.0");

@@ -7,6 +7,8 @@
 #include <deque>
 #include <utility>
 
+#include "base/split.hpp"
+
 namespace trireme::schedule {
 namespace {
 
@@ -76,7 +78,7 @@ Schedule one_f_one_b_order(const PipelineShape& shape, int rank) {
 // Microbatches are rounded up to a multiple of p.
 Schedule interleaved_order(const PipelineShape& shape, int rank) {
   const std::int64_t p = shape.ranks, v = shape.chunks;
-  const std::int64_t total = (shape.microbatches + p - 1) / p * p * v;
+  const std::int64_t total = divide_up(shape.microbatches, p) * p * v;
   const std::int64_t ahead = std::min(total, 2 * (p - 1 - rank) + (v - 1) * p);
   Schedule order;
   for (std::int64_t k = 0; k < total + ahead; ++k) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/philox.hpp"
+#include "base/split.hpp"
 #include "base/stochastic_rounding.hpp"
 #include "kernels/fp8_blocks.hpp"
 #include "kernels/quantize.hpp"
@@ -62,11 +63,11 @@ void check_codes(Probe& probe, DType dtype, const Tensor& x, const Fp8Matrix& ma
 Vector block_scales(const Vector& values, std::int64_t K, std::int64_t height,
                     Fp8Format format) {
   const std::int64_t M = static_cast<std::int64_t>(values.size()) / K;
-  const std::int64_t across = (K + fp8_block - 1) / fp8_block;
+  const std::int64_t across = divide_up(K, fp8_block);
   const auto block = [&](std::int64_t i) {
     return static_cast<std::size_t>(i / K / height * across + i % K / fp8_block);
   };
-  std::vector<float> amax(static_cast<std::size_t>((M + height - 1) / height * across));
+  std::vector<float> amax(static_cast<std::size_t>(divide_up(M, height) * across));
   for (std::int64_t i = 0; i < M * K; ++i) {
     float& most = amax[block(i)];
     most =

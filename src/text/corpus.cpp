@@ -2,12 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/corpus.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 
 #include "base/directory.hpp"
 #include "base/error.hpp"
+#include "base/path.hpp"
 #include "io/files.hpp"
 #include "text/byte_source.hpp"
 #include "text/json_lines.hpp"
@@ -16,11 +15,6 @@
 
 namespace trireme::text {
 namespace {
-
-bool is_folder(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
 
 void add_folder(const Directory& folder, std::vector<std::string>& files) {
   for (const std::string& name : folder.names()) {

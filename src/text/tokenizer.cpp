@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/tokenizer.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 
 #include "base/directory.hpp"
 #include "base/error.hpp"
+#include "base/path.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
 #include "text/tokenizer_state.hpp"
@@ -20,11 +19,6 @@ namespace trireme::text {
 namespace {
 
 constexpr std::int64_t most_file_bytes = std::int64_t{1} << 30;
-
-bool is_folder(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
 
 // The first kind of file that the folder holds; tokenizer.json for the message where it
 // holds none.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/split.hpp"
+
 namespace trireme::train {
 namespace {
 
@@ -47,8 +49,7 @@ void AnswerPass::fill(std::int64_t first, std::int64_t samples,
 
 std::int64_t AnswerPass::rounds(std::int64_t samples) const {
   if (samples == 0 || samples > source_.samples()) samples = source_.samples();
-  const std::int64_t in_a_round = config_.parallel.mesh.data * config_.batch.micro;
-  return (samples + in_a_round - 1) / in_a_round;
+  return divide_up(samples, samples_of_round());
 }
 
 AnswerTable AnswerPass::run(engine::Engine& engine, comm::Mesh& mesh,

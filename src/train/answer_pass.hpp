@@ -33,7 +33,11 @@ class AnswerPass {
   // same on all ranks; then the table is empty.
   AnswerTable run(engine::Engine& engine, comm::Mesh& mesh, std::int64_t samples,
                   const std::function<void()>& beat, const std::function<bool()>& stops);
-  // How many rounds of microbatches of all ranks the samples are; 0: all samples.
+  // A round is a microbatch on each data rank.
+  std::int64_t samples_of_round() const {
+    return config_.parallel.mesh.data * config_.batch.micro;
+  }
+  // How many rounds the samples are; 0: all samples.
   std::int64_t rounds(std::int64_t samples) const;
   // As run() over all samples, but only the rounds from `first` to before `last`.
   AnswerTable run_rounds(engine::Engine& engine, comm::Mesh& mesh, std::int64_t first,

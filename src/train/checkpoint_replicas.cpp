@@ -7,7 +7,6 @@
 
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
-#include "base/number.hpp"
 #include "io/digest.hpp"
 #include "train/checkpoint_load.hpp"
 
@@ -20,7 +19,7 @@ using Boxes = std::vector<const io::TensorBox*>;
 std::uint64_t key_of(const io::TensorBox& box) {
   const std::string text = format("{} {} {} {} {}", box.path, box.whole, box.begin,
                                   box.data.shape(), name_of(box.data.dtype()));
-  return parse_hexadecimal(io::digest_of(text).substr(0, 16)).value();
+  return io::first_half(io::digest_of(text));
 }
 
 TensorView bytes_of(void* data, std::size_t bytes) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/split.hpp"
 
 namespace trireme::train {
 namespace {
@@ -73,8 +74,8 @@ bool References::gives_again(AnswerPass& pass, const ReferencePart& part,
 bool References::compute(ReferencePart& part) {
   AnswerPass pass(config_, *part.source);
   const std::int64_t rounds = pass.rounds(0), samples = part.source->samples();
-  const std::int64_t in_a_round = config_.parallel.mesh.data * config_.batch.micro;
-  std::int64_t next = (part.samples + in_a_round - 1) / in_a_round, at_once = 1;
+  const std::int64_t in_a_round = pass.samples_of_round();
+  std::int64_t next = divide_up(part.samples, in_a_round), at_once = 1;
   if (next > 0 && gives_again(pass, part, next - 1)) {
     log::info(
         "reference log-probabilities of {} of {} samples ({}) are those of an "

@@ -23,10 +23,6 @@ namespace {
 // hold alike, such as heads of keys over tensor ranks, lies in small groups.
 constexpr int gathered_in_group = 16;
 
-std::uint64_t first_half(const std::string& digest) {
-  return parse_hexadecimal(digest.substr(0, 16)).value();
-}
-
 std::string place_of(const io::TensorBox& box) {
   return format("{} {} at {}, {} of {}", box.path, name_of(box.data.dtype()), box.begin,
                 box.data.shape(), box.whole);
@@ -40,7 +36,7 @@ std::uint64_t bits_of(const io::TensorBox& box, std::vector<std::byte>& row_memo
   const auto width = size_of(data.dtype());
   if (whole) {
     digest.add(data.raw(), static_cast<std::size_t>(data.elements()) * width);
-    return first_half(digest.text());
+    return io::first_half(digest.text());
   }
   constexpr std::int64_t block_bytes = 16 << 20;
   const std::int64_t rows = data.dim(0);
@@ -59,7 +55,7 @@ std::uint64_t bits_of(const io::TensorBox& box, std::vector<std::byte>& row_memo
     stream.synchronize();
     digest.add(row_memory.data(), static_cast<std::size_t>(some.elements()) * width);
   }
-  return first_half(digest.text());
+  return io::first_half(digest.text());
 }
 
 // The first place where ranks differ: its number on a rank that holds it, and the ranks
@@ -169,7 +165,7 @@ void check_replicas(comm::World& world, comm::Mesh& mesh,
   std::vector<std::byte> row_memory;
   for (const auto& box : boxes)
     prints.push_back(
-        {first_half(io::digest_of(place_of(box))), bits_of(box, row_memory)});
+        {io::first_half(io::digest_of(place_of(box))), bits_of(box, row_memory)});
   // 2. where ranks differ: of few ranks at once, of many group by group, and of the one
   // place that is found all ranks
   std::size_t left_out = 0;  // of this rank's boxes, before the first that is compared

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "base/device.hpp"
-#include "base/number.hpp"
 #include "io/digest.hpp"
 
 namespace trireme::train {
@@ -107,7 +106,7 @@ std::optional<std::uint64_t> differing_place(comm::Group& group,
   // 1. all of it at once
   io::Digest digest;
   digest.add(alike.data(), alike.size() * sizeof(Print));
-  const auto whole = parse_hexadecimal(digest.text().substr(0, 16)).value();
+  const auto whole = io::first_half(digest.text());
   if (!differ(group, {number_of(whole)})[0]) return {};
   // 2. box by box
   std::vector<double> numbers;

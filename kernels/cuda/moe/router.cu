@@ -5,6 +5,7 @@
 #include "kernels/cuda/moe/demand.hpp"
 #include "kernels/cuda/moe/router_tokens.cuh"
 #include "kernels/math/activation.hpp"
+#include "kernels/math/router.hpp"
 #include "kernels/math/softmax.hpp"
 #include "kernels/router.hpp"
 
@@ -47,16 +48,6 @@ __global__ void scores_backward_kernel(RouterScore kind, Rows<A> scores, Rows<A>
   });
 }
 
-// scaling / (sum of the chosen scores), or scaling alone.
-template <class A>
-__device__ inline A weight_factor(const RouterWeights& rule, const A* s,
-                                  const std::int32_t* choice, std::int64_t K) {
-  if (!rule.normalise) return static_cast<A>(rule.scaling);
-  A sum = 0;
-  for (std::int64_t k = 0; k < K; ++k) sum += s[choice[k]];
-  return static_cast<A>(rule.scaling) / (sum + static_cast<A>(smallest_sum));
-}
-
 // A thread for each token.
 template <class A>
 __global__ void weights_kernel(RouterWeights rule, Rows<A> scores,
@@ -66,7 +57,7 @@ __global__ void weights_kernel(RouterWeights rule, Rows<A> scores,
   if (t >= T) return;
   const A* const s = scores[t];
   const std::int32_t* const choice = choice_TK + t * K;
-  const A factor = weight_factor(rule, s, choice, K);
+  const A factor = math::weight_factor(rule, s, choice, K);
   for (std::int64_t k = 0; k < K; ++k) weights[t][k] = s[choice[k]] * factor;
 }
 
@@ -81,7 +72,7 @@ __global__ void weights_backward_kernel(RouterWeights rule, Rows<A> scores,
     const A *const s = scores[t], *const dw = dweights[t];
     A* const ds = dscores[t];
     const std::int32_t* const choice = choice_TK + t * K;
-    const A factor = weight_factor(rule, s, choice, K);
+    const A factor = math::weight_factor(rule, s, choice, K);
     A mean = 0;
     if (rule.normalise) {
       for (std::int64_t k = 0; k < K; ++k) mean += dw[k] * s[choice[k]] * factor;

@@ -6,12 +6,10 @@
 
 #include "kernels/cuda/common/cuts.cuh"
 #include "kernels/cuda/moe/choices.cuh"
+#include "kernels/math/router.hpp"
 #include "kernels/router.hpp"
 
 namespace trireme::kernels::cuda {
-
-// As transformers' DeepSeek-V3 adds: sigmoids may all be tiny.
-inline constexpr double smallest_sum = 1e-20;
 
 inline constexpr unsigned tokens_of_block = 4;
 
@@ -48,7 +46,7 @@ template <class A>
 __device__ inline A reciprocal_sum(RouterScore kind, const A* s, std::int64_t E) {
   if (kind == RouterScore::softmax) return A(1);
   const A sum = sum_over_experts<A>(E, [&](std::int64_t e) { return s[e]; });
-  return A(1) / (sum + static_cast<A>(smallest_sum));
+  return A(1) / (sum + static_cast<A>(math::smallest_sum));
 }
 
 template <class A>

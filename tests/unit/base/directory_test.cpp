@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/path.hpp"
 
 namespace trireme {
 namespace {
@@ -237,6 +238,18 @@ TEST_F(DirectoryTest, ModesAreTheUmasks) {
       EXPECT_EQ(status.st_mode & 07777, 0666 & ~mask) << name;
     }
   }
+}
+
+TEST_F(DirectoryTest, PathsSayWhatTheyLeadTo) {
+  fs::create_symlink(path("elsewhere/sub"), path("link"));
+  fs::create_symlink(path("nowhere"), path("broken"));
+  EXPECT_TRUE(is_folder(path("run")) && is_folder(path("link/")));
+  EXPECT_TRUE(is_there(path("link")) && is_there(path("elsewhere/file")));
+  EXPECT_FALSE(is_folder(path("elsewhere/file")) || is_folder(path("broken")));
+  EXPECT_FALSE(is_there(path("broken")) || is_there(""));
+  EXPECT_EQ(without_slashes("runs/a//"), "runs/a");
+  EXPECT_EQ(without_slashes("//"), "/");
+  EXPECT_EQ(without_slashes(""), "");
 }
 
 }  // namespace

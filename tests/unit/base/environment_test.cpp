@@ -1,4 +1,4 @@
-// Variables that are for libraries are removed by prefix, and no others.
+// Variables of the environment: their texts, and those of libraries, removed by prefix.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/environment.hpp"
 
@@ -18,6 +18,13 @@ TEST(Environment, ForgetsByPrefixAndKeepsByName) {
     EXPECT_EQ(std::getenv(gone), nullptr) << gone;
   for (const char* const left : {"SOMELIB_KEPT", "SOMELIBRARY", "OTHER_SOMELIB_A"})
     EXPECT_STREQ(std::getenv(left), "SOMELIB_A=1") << left;
+}
+
+TEST(Environment, GivesTheTextOfAVariable) {
+  ::setenv("TRIREME_TEST_TEXT", "a b", 1);
+  EXPECT_EQ(environment_text("TRIREME_TEST_TEXT"), "a b");
+  ::unsetenv("TRIREME_TEST_TEXT");
+  EXPECT_EQ(environment_text("TRIREME_TEST_TEXT"), "");
 }
 
 }  // namespace

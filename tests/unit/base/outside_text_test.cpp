@@ -73,6 +73,14 @@ TEST(Text, OneLineShowsWhatItHolds) {
   EXPECT_EQ(for_terminal("a\x1b]0;title\x07\n\tb\xff"), "a?]0;title?\n\tb\xff");
 }
 
+TEST(Text, WordsAreTrimmedAndJoined) {
+  EXPECT_EQ(trimmed(" \ta b\r"), "a b");
+  EXPECT_EQ(trimmed(" \t\r"), "");
+  EXPECT_EQ(joined({}, ", "), "");
+  EXPECT_EQ(joined({"a"}, ", "), "a");
+  EXPECT_EQ(joined({"a", "", "b"}, ", "), "a, , b");
+}
+
 TEST(Format, HoldsWhatDoublesHold) {
   for (const double value : {1e308, -1e308, infinity, 1e-310}) {
     EXPECT_LT(human_count(value).size(), 32u);

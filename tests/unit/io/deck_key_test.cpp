@@ -56,6 +56,9 @@ TEST(DeckKey, WordsStandForSomething) {
   EXPECT_FALSE(deck.sound(shape));
   EXPECT_EQ(deck[shape], Shape::round);
   EXPECT_THROW(shape.meaning("square"), Error);
+  EXPECT_EQ(shape.words().size(), 2U);
+  EXPECT_EQ(shape.word_for(Shape::round), "round");
+  EXPECT_THROW(shape.word_for(Shape{7}), Error);
 }
 
 TEST(DeckKey, DefaultsAreKnownHoweverTheyAreWritten) {
