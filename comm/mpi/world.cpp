@@ -14,6 +14,7 @@
 #include <numeric>
 #include <string_view>
 
+#include "base/cuda/prepare.hpp"
 #include "base/log.hpp"
 #include "base/number.hpp"
 #include "comm/abort.hpp"
@@ -143,6 +144,7 @@ void World::start_alone() {
 
 void World::start_mpi(int argc, char** argv) {
   start_without_daemon();
+  cuda::prepare();  // MPI's libraries may start the driver, which reads the environment
   StartWatch watch;
   int provided = 0;
   check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided),

@@ -8,6 +8,7 @@
 #include "kernels/cuda_emulation/api_call.hpp"
 #include "kernels/cuda_emulation/device_memory.hpp"
 #include "kernels/cuda_emulation/host_memory.hpp"
+#include "kernels/cuda_emulation/settings.hpp"
 
 using namespace trireme::cuda_emulation;
 
@@ -69,14 +70,14 @@ bool is_pageable(const void* address, std::size_t bytes, bool device) {
   return !device && !HostMemory::get().is_pinned(address, bytes);
 }
 
-// Queues the copy. Pageable host memory is read at once, as CUDA stages it; pinned memory
-// when the copy runs.
+// Queues the copy. Pageable host memory is read at once, as CUDA stages it, unless the
+// device reads it by itself; pinned memory when the copy runs.
 cudaError_t add_copy(CUstream_st& stream, const Copy& copy) {
   const auto& [to, to_pitch, from, from_pitch, rows, to_device, from_device] = copy;
   auto* const target = static_cast<char*>(to);
   const auto* const source = static_cast<const char*>(from);
   const std::size_t span = rows.span(from_pitch);
-  if (!is_pageable(from, span, from_device)) {
+  if (settings().reads_host_pages || !is_pageable(from, span, from_device)) {
     return Streams::get().add(
         stream, [=] { copy_rows(target, to_pitch, source, from_pitch, rows); });
   }

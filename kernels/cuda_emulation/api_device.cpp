@@ -12,6 +12,7 @@
 #include "kernels/cuda_emulation/device_memory.hpp"
 #include "kernels/cuda_emulation/devices.hpp"
 #include "kernels/cuda_emulation/loading.hpp"
+#include "kernels/cuda_emulation/settings.hpp"
 
 using namespace trireme::cuda_emulation;
 
@@ -159,6 +160,8 @@ bool attribute(const cudaDeviceProp& device, cudaDeviceAttr which, int& value) {
        static_cast<int>(device.sharedMemPerMultiprocessor)},
       {cudaDevAttrMaxRegistersPerMultiprocessor, device.regsPerMultiprocessor},
       {cudaDevAttrPageableMemoryAccess, device.pageableMemoryAccess},
+      {cudaDevAttrPageableMemoryAccessUsesHostPageTables,
+       settings().reads_host_pages ? 1 : 0},
       {cudaDevAttrCooperativeLaunch, device.cooperativeLaunch},
       {cudaDevAttrMaxSharedMemoryPerBlockOptin,
        static_cast<int>(device.sharedMemPerBlockOptin)},

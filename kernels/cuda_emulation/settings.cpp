@@ -48,6 +48,7 @@ Settings& settings() {
 void set_order(Order order) { settings().order = order; }
 void set_lazy_streams(bool lazy) { settings().lazy_streams = lazy; }
 Order order() { return settings().order; }
+void set_reads_host_pages(bool reads) { settings().reads_host_pages = reads; }
 bool lazy_streams() { return settings().lazy_streams; }
 
 }  // namespace trireme::cuda_emulation

@@ -9,6 +9,7 @@ namespace trireme::cuda_emulation {
 struct Settings {
   Order order;
   bool lazy_streams = true;
+  bool reads_host_pages = false;
 };
 
 // Read from the environment at the first call. A value that is not known ends the

@@ -45,6 +45,11 @@ void Rules::run_rules() {
            config_.run.device != DeviceChoice::cpu,
        key::comm.backend, " carries messages between GPUs, but ", key::run.device,
        ": write run.device = \"cuda\" or comm.backend = \"auto\"");
+  rule({key::run.gemm_search, key::model.architecture},
+       !config_.run.gemm_search || !config_.model.has_experts(), key::run.gemm_search,
+       " with ", key::model.architecture,
+       ": products of experts have other sizes in each step, and each would be timed "
+       "anew: write run.gemm_search = false");
   rule({key::attention.library, key::run.device},
        config_.run.attention != AttentionChoice::cudnn ||
            config_.run.device != DeviceChoice::cpu,

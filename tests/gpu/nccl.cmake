@@ -1,10 +1,12 @@
 # NCCL on the emulated device, and what only the emulated device can be told to do.
 # SPDX-License-Identifier: Apache-2.0
 if(TRIREME_CUDA STREQUAL "EMULATED")
-  add_executable(attention_limits_test attention_limits_test.cpp)
-  target_link_libraries(attention_limits_test PRIVATE trireme_test_main trireme_cuda_emulation
-                        trireme_test_options)
-  trireme_gpu_test(attention_limits_test)
+  foreach(topic attention_limits host_pages)
+    add_executable(${topic}_test ${topic}_test.cpp)
+    target_link_libraries(${topic}_test PRIVATE trireme_test_main trireme_cuda_emulation
+                          trireme_test_options)
+    trireme_gpu_test(${topic}_test)
+  endforeach()
 endif()
 
 if(TRIREME_NCCL_EMULATED)

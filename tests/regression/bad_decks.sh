@@ -173,6 +173,8 @@ rule tensor 65 3 'model.heads = 4|parallel.tensor = 3|write' parallel.tensor=3
 rule graphs_device 65 1 'run.cuda_graphs = true|run.device = "auto"|write run.device = "cuda"' \
   run.cuda_graphs=true
 graphs=(run.cuda_graphs=true run.device=cuda)
+rule gemm_search_experts 65 1 'run.gemm_search = true|model.architecture = "mixtral"|write' \
+  run.gemm_search=true model.architecture=mixtral model.moe.experts=4
 rule tf32_host 65 1 'precision.tf32 = true|run.device = "auto"|write run.device = "cuda"' \
   precision.tf32=true
 rule tf32_bf16 65 1 'precision.tf32 = true|precision.compute = "bf16"|precision.tf32 = false' \

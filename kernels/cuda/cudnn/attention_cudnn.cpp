@@ -52,8 +52,8 @@ Library open_library(Device device) {
     made.device = Descriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
     made.device.set(CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &made.handle);
     made.device.finish();
-  } catch (const CudnnRefusal& refusal) {
-    made.refusal = refusal.what();
+  } catch (const Error& error) {  // whatever it is: there are kernels of our own
+    made.refusal = error.what();
   }
   return made;
 }
@@ -152,6 +152,9 @@ Choice choose(const Library& one, const AttentionProblem& p) {
   } catch (const CudnnRefusal& refusal) {
     choice.refusal = refusal.what();
     log::info("cuDNN does no {}: {}", words_for(p), choice.refusal);
+  } catch (const Error& error) {  // a library that is broken: our own kernels are not
+    choice.refusal = error.what();
+    log::warn("cuDNN fails to plan {}: {}", words_for(p), choice.refusal);
   }
   return choice;
 }

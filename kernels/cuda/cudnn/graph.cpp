@@ -212,8 +212,8 @@ bool Plan::choose(const Descriptor& configuration, const Descriptor& device,
     plan_.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device.get());
     plan_.finish();
     workspace_bytes_ = plan_.read_integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-  } catch (const CudnnRefusal& refusal) {
-    return refuse(refusal.what());
+  } catch (const Error& error) {  // of this one; the next may do
+    return refuse(error.what());
   }
   if (workspace_bytes_ > wish.most_bytes)
     return refuse(format("needs a workspace of {} bytes, more than {}", workspace_bytes_,

@@ -13,10 +13,21 @@ namespace {
 
 using cuda::check;
 
-}  // namespace
+// Whether the device reads memory of the host that is not pinned by itself (Grace), when
+// the copy runs: elsewhere the call has taken the bytes when it returns.
+bool reads_later(Device device, const TensorView& x) {
+  int reads_host_pages = 0;
+  check(cudaDeviceGetAttribute(&reads_host_pages,
+                               cudaDevAttrPageableMemoryAccessUsesHostPageTables,
+                               device.index),
+        "cudaDeviceGetAttribute");
+  if (reads_host_pages == 0) return false;
+  cudaPointerAttributes memory{};
+  check(cudaPointerGetAttributes(&memory, x.raw()), "cudaPointerGetAttributes");
+  return memory.type == cudaMemoryTypeUnregistered;
+}
 
-void enqueue_copy(Stream& stream, const TensorView& x, const TensorView& y) {
-  const auto queue = static_cast<cudaStream_t>(stream.native());
+void enqueue(cudaStream_t queue, const TensorView& x, const TensorView& y) {
   if (x.is_dense() && y.is_dense()) {
     check(cudaMemcpyAsync(y.raw(), x.raw(), x.bytes(), cudaMemcpyDefault, queue),
           "cudaMemcpyAsync");
@@ -30,6 +41,14 @@ void enqueue_copy(Stream& stream, const TensorView& x, const TensorView& y) {
                           bytes(x.dim(1)), static_cast<std::size_t>(x.dim(0)),
                           cudaMemcpyDefault, queue),
         "cudaMemcpy2DAsync");
+}
+
+}  // namespace
+
+void enqueue_copy(Stream& stream, const TensorView& x, const TensorView& y) {
+  enqueue(static_cast<cudaStream_t>(stream.native()), x, y);
+  if (x.device().is_host() && y.device().is_cuda() && reads_later(y.device(), x))
+    stream.synchronize();
 }
 
 void* allocate_device_memory(Device device, std::size_t bytes) {

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/cuda/prepare.hpp"
 #include "base/cuda_devices.hpp"
 #include "base/device_memory.hpp"
 #include "base/error.hpp"
@@ -16,6 +17,7 @@ namespace trireme {
 std::vector<CudaDevice> cuda_devices() { return {}; }
 std::string cuda_version() { return "not built in"; }
 
+void cuda::prepare() {}
 void use_device(Device) {}
 
 Stream::Stream(Device device) : device_(device) {

@@ -142,6 +142,7 @@ enum cudaDeviceAttr {
   cudaDevAttrPageableMemoryAccess = 88,
   cudaDevAttrCooperativeLaunch = 95,
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+  cudaDevAttrPageableMemoryAccessUsesHostPageTables = 100,
   cudaDevAttrMaxBlocksPerMultiprocessor = 106,
   cudaDevAttrReservedSharedMemoryPerBlock = 111,
   cudaDevAttrMemoryPoolsSupported = 115,

@@ -33,6 +33,9 @@ void reset_peak_bytes();
 // What TRIREME_EMULATION_CAPABILITY says, until a test sets it: 8.0, 8.6, 8.9, 9.0, 10.0
 // or 12.0.
 void set_capability(int major, int minor);
+// Whether devices read pageable memory of the host by themselves, when a copy runs (as
+// with Grace); by default it is read at once, as CUDA stages it.
+void set_reads_host_pages(bool reads);
 // Devices on which this process has a context.
 int contexts();
 
