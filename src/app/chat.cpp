@@ -28,29 +28,22 @@ namespace {
 constexpr std::string_view usage =
     "trireme chat MODEL [--system TEXT] [--load FILE] [--chat-template F] [--tokenizer "
     "F] "
-    "[--tokens N] [--temperature X] [--top-k N] [--top-p X] [--min-p X] [--typical-p X] "
+    "[--tokens N] [--positions N] [--temperature X] [--top-k N] [--top-p X] [--min-p X] "
+    "[--typical-p X] "
     "[--repetition-penalty X] [--seed N] [--pipeline N] "
     "[--weights auto|codes|numbers] [--device auto|cpu|cuda] "
     "[--device-map auto|balanced|balanced_low_0|sequential|FILE] [--max-memory "
     "gpu0=SIZE,cpu=SIZE] [--dry-run]";
-constexpr Option options[] = {{"--system", true},
-                              {"--load", true},
-                              {"--chat-template", true},
-                              {"--tokenizer", true},
-                              {"--tokens", true},
-                              {"--temperature", true},
-                              {"--top-k", true},
-                              {"--top-p", true},
-                              {"--min-p", true},
-                              {"--typical-p", true},
-                              {"--repetition-penalty", true},
-                              {"--seed", true},
-                              {"--pipeline", true},
-                              {"--weights", true},
-                              {"--device", true},
-                              {"--device-map", true},
-                              {"--max-memory", true},
-                              {"--dry-run", false}};
+constexpr Option options[] = {
+    {"--system", true},      {"--load", true},       {"--chat-template", true},
+    {"--tokenizer", true},   {"--tokens", true},     {"--positions", true},
+    {"--temperature", true}, {"--top-k", true},      {"--top-p", true},
+    {"--min-p", true},       {"--typical-p", true},  {"--repetition-penalty", true},
+    {"--seed", true},        {"--pipeline", true},   {"--weights", true},
+    {"--device", true},      {"--device-map", true}, {"--max-memory", true},
+    {"--dry-run", false}};
+
+constexpr std::int64_t usual_answer = 1024;  // tokens, at most
 
 constexpr std::string_view help_lines =
     "/system TEXT  what the system says first; begins again\n"
@@ -149,22 +142,22 @@ class Lines {
 class Speaker {
  public:
   Speaker(comm::World& world, const infer::LoadedModel& model, comm::Group& pipeline,
-          const ModelText& text, const GenerationDefaults& how)
+          const ModelText& text, const GenerationDefaults& how, std::int64_t positions)
       : world_(world),
         model_(model),
         text_(text),
         how_(how),
         sampler_(how.sampler),
-        generator_(model, pipeline, model.config().usual_positions()) {}
+        positions_(positions),
+        generator_(model, pipeline, positions) {}
 
-  // Streams the answer to a prompt and returns it. Throws Error(bad_content) where the
-  // model has no position left for it.
+  // Streams the answer to a prompt and returns it. Throws Error(bad_content) where no
+  // position is left for it.
   std::string answer(std::vector<std::int32_t> tokens) {
-    const std::int64_t positions = model_.config().usual_positions();
-    require(static_cast<std::int64_t>(tokens.size()) < positions, Status::bad_content,
-            "the conversation has {} tokens, and the model {} positions: /reset begins "
+    require(static_cast<std::int64_t>(tokens.size()) < positions_, Status::bad_content,
+            "the conversation has {} tokens, and there are {} positions: /reset begins "
             "again",
-            tokens.size(), positions);
+            tokens.size(), positions_);
     text::StreamDecoder stream(*text_.tokenizer, true);
     std::string all;
     const auto show = [&](const std::string& part) {
@@ -173,7 +166,7 @@ class Speaker {
     };
     for (std::int64_t made = 0; made < how_.tokens; ++made) {
       const auto length = static_cast<std::int64_t>(tokens.size());
-      if (length >= positions || interrupted()) break;
+      if (length >= positions_ || interrupted()) break;
       const std::int32_t token = sampler_.choose(run(tokens), length, tokens);
       if (std::find(how_.end_tokens.begin(), how_.end_tokens.end(), token) !=
           how_.end_tokens.end())
@@ -212,6 +205,7 @@ class Speaker {
   const ModelText& text_;
   const GenerationDefaults& how_;
   infer::Sampler sampler_;
+  std::int64_t positions_;  // of the conversation, at most
   infer::Generator generator_;
   std::vector<std::int32_t> cached_;
 };
@@ -291,6 +285,7 @@ int chat(comm::World& world, const Arguments& given) {
   std::optional<data::ChatTemplate> form;
   Conversation conversation("");
   PlacementRequest placement;
+  std::int64_t positions = 0;  // of the conversation, at most
   world.agree([&] {
     arguments.parse(usage, options, 1, 1);
     placement = placement_request(arguments);
@@ -303,12 +298,14 @@ int chat(comm::World& world, const Arguments& given) {
     require(form.has_value(), Status::bad_content,
             "{}: has no chat template: give --chat-template F",
             arguments.words().front());
-    how = generation_defaults(arguments, opened.config.model, text);
+    positions = arguments.integer("--positions", opened.config.model.usual_positions(), 1,
+                                  opened.config.model.usual_positions());
+    how = generation_defaults(arguments, opened.config.model, text, usual_answer);
     shape = inference_mesh(world, arguments, opened.config.model);
     advise_on_memory([] {
       return "keys and values take memory for all positions of the model "
-             "(max_position_embeddings); weights can lie on a disk (--device-map), or be "
-             "shared out over more ranks";
+             "(max_position_embeddings) unless --positions N asks for fewer; weights can "
+             "lie on a disk (--device-map), or be shared out over more ranks";
     });
     conversation.begin(arguments.text("--system", ""));
     if (arguments.has("--load")) {
@@ -320,14 +317,13 @@ int chat(comm::World& world, const Arguments& given) {
   const launch::ComputeDevice on = device_of(world, arguments);
   comm::Mesh mesh(world, shape, {}, on.device, on.transport);
   comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
-  const std::int64_t positions = opened.config.model.usual_positions();
   const ModelUse use{positions, [&](const infer::LoadedModel& meta) {
                        return infer::Generator(meta, pipeline, positions).bytes();
                      }};
   const auto model =
       load_model(world, arguments, placement, opened, mesh, on.device, use);
   if (model == nullptr) return 0;
-  Speaker speaker(world, *model, pipeline, text, how);
+  Speaker speaker(world, *model, pipeline, text, how, positions);
   converse(world, speaker, *form, text, conversation);
   return 0;
 }

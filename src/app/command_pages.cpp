@@ -132,7 +132,9 @@ answer, not the program; Ctrl-D does.
   --load FILE             goes on from a conversation that /save wrote
   --chat-template F       in place of the tokenizer's own
   --tokenizer F           tokenizer.json, its folder, SentencePiece's .model or a .tiktoken
-  --tokens N              of an answer at most (default 100)
+  --tokens N              of an answer at most (default 1024)
+  --positions N           of the conversation at most, for which keys and values take memory
+                          (default all that the model has)
   --temperature X         0: always the likeliest token (default 0.8; of a folder 0)
   --top-k N               only the N likeliest tokens; 0: all of them (default 50)
   --top-p X               only the likeliest tokens that together reach X (default 1)

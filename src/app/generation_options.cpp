@@ -115,7 +115,7 @@ class Settings {
 
 GenerationDefaults generation_defaults(const Arguments& arguments,
                                        const model::ModelConfig& model,
-                                       const ModelText& text) {
+                                       const ModelText& text, std::int64_t usual_tokens) {
   const Settings settings(arguments.words().front());
   // Standard output has the texts.
   if (const std::string left = settings.not_done();
@@ -146,7 +146,7 @@ GenerationDefaults generation_defaults(const Arguments& arguments,
       real("--repetition-penalty", "repetition_penalty", 1.0, 1e-6, any);
   sampler.seed = static_cast<std::uint64_t>(arguments.integer("--seed", 0, 0, INT64_MAX));
   all.tokens = arguments.integer(
-      "--tokens", settings.integer("max_new_tokens", 100, 1 << 24), 0, 1 << 24);
+      "--tokens", settings.integer("max_new_tokens", usual_tokens, 1 << 24), 0, 1 << 24);
   all.end_tokens = settings.ids("eos_token_id", model.vocabulary);
   if (const auto end = text.end_token();
       end && *end < model.vocabulary &&

@@ -23,11 +23,13 @@ struct GenerationDefaults {
 
 // Options of sampling, of the model's generation_config.json (do_sample, temperature,
 // top_k, top_p, min_p, typical_p, repetition_penalty, max_new_tokens, eos_token_id) where
-// they are not given, else as transformers has them, with a temperature of 0.8. Throws
-// Error(command_line), and Error(bad_content) for a file that is wrong.
+// they are not given, else as transformers has them, with a temperature of 0.8, and
+// `usual_tokens` at most. Throws Error(command_line), and Error(bad_content) for a file
+// that is wrong.
 GenerationDefaults generation_defaults(const Arguments& arguments,
                                        const model::ModelConfig& model,
-                                       const ModelText& text);
+                                       const ModelText& text,
+                                       std::int64_t usual_tokens = 100);
 
 // --step-tokens, --chunk, --texts, --block, --cache-bytes, --cache-dtype. compute: the
 // type of an "auto" cache.

@@ -108,6 +108,10 @@ check "too long a text is told" grep -q '128 positions' "$work/out"
 check "a bad file is told" grep -q "$work" "$work/out"
 check "a command without its file" grep -q '/load needs the name' "$work/out"
 check "and nothing of it is kept" test "$(cat "$work/last.json")" = '{"messages":[]}'
+printf '%s\n' "${long:0:100}" | talk 1 --positions 20
+check "and of fewer positions" grep -q 'there are 20 positions' "$work/out"
+talk 1 --positions 129 </dev/null
+check "more than there are" expect 64 '--positions'
 echo '{"messages": [{"role": 1}]}' >"$work/bad.json"
 talk 1 --load "$work/bad.json" </dev/null
 check "a bad conversation" expect 65 'role'
