@@ -286,11 +286,13 @@ void read_command_line(const comm::World& world, int on_node, Arguments& argumen
     machine = plan::read_machine(arguments.text("--machine", ""));
 }
 
-// What the deck says of the world. The start has no parts that get on one by one: it is
-// given more time than a step.
+// For how long ranks wait for each other at the start, which has no parts that get on one
+// by one: it is given more time than a step.
 double start_limit(const config::HealthSettings& health) {
   return health.timeout_seconds * health.slow_factor;
 }
+
+// What the deck says of the world.
 void set_up(comm::World& world, const config::RunConfig& config) {
   world.set_timeout(start_limit(config.health));
   world.set_nccl_sharing(config.run.nccl_sharing);
