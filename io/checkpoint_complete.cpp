@@ -71,7 +71,7 @@ std::int64_t complete_checkpoint(const Directory& folder, const CheckpointInfo& 
   const FileEntry index =
       write_index(folder, IndexMerge({indices.begin(), indices.end()}));
   indices = {};
-  for (const std::string& name : folder.names())
+  for (const std::string& name : folder.all_names())
     if (name.starts_with("shards-")) folder.open(name).sync();
   write_text_atomically(folder, manifest_name, manifest_text(info, index));
   return read_again(folder);

@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint_parts.hpp"
 
+#include <unistd.h>
+
 #include <map>
+#include <utility>
 
 #include "io/checkpoint_complete.hpp"
 #include "io/checkpoint_folder.hpp"
@@ -31,6 +34,25 @@ void require_room(comm::World& world, const std::string& directory,
   if (world.rank() == 0) require_space(directory, needed);
 }
 
+// A folder that goes with this, unless something is in it.
+class GoesIfEmpty {
+ public:
+  explicit GoesIfEmpty(std::string path) : path_(std::move(path)) {}
+  ~GoesIfEmpty() { ::rmdir(path_.c_str()); }
+  GoesIfEmpty(const GoesIfEmpty&) = delete;
+  GoesIfEmpty& operator=(const GoesIfEmpty&) = delete;
+
+ private:
+  std::string path_;
+};
+
+// Whether this call, or a stopped one before it, has made the folder: no parts are left
+// in one that was there before.
+bool makes_folder(const std::string& directory, const std::string& temporary) {
+  const auto folder = Directory(parent_of(directory)).find(last_name_of(directory));
+  return !folder || folder->has(temporary);
+}
+
 }  // namespace
 
 PartsResult write_checkpoint_parts(comm::World& world, const std::string& directory,
@@ -38,10 +60,12 @@ PartsResult write_checkpoint_parts(comm::World& world, const std::string& direct
                                    const std::vector<std::vector<TensorBox>>& shards,
                                    const std::string& job) {
   const std::string temporary = temporary_name(info.step);
-  std::optional<RunLock> lock;
+  std::optional<GoesIfEmpty> made;
+  std::optional<RunLock> lock;  // goes before the folder
   world.agree([&] {
     if (world.rank() != 0) return;
     make_directories(parent_of(directory));
+    if (makes_folder(directory, temporary)) made.emplace(directory);
     const Directory folder = Directory::make_own(directory);
     lock.emplace(directory);
     PartialWork::prepare(folder, temporary, job);
@@ -82,6 +106,8 @@ PartsResult write_checkpoint_parts(comm::World& world, const std::string& direct
     });
   } catch (const comm::Agreed&) {
     if (world.rank() == 0) Directory::own(directory).remove_tree(temporary);
+    lock.reset();
+    made.reset();
     world.barrier();  // no rank reports before that is done
     throw;
   }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/log.hpp"
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_shard.hpp"
 
@@ -84,8 +85,19 @@ std::vector<std::string> remove_rest(const std::string& directory,
   return stay;
 }
 
-std::vector<std::string> clear_leftovers(comm::World& world,
-                                         const std::string& directory) {
+void warn_that_it_stays(const std::string& directory, const std::string& name,
+                        std::set<std::string>& told) {
+  if (!told.insert(name).second) return;
+  log::warn(
+      "{}/{}: this rest of a checkpoint cannot be removed: the run goes on, and each "
+      "save "
+      "tries again; remove it by hand if it takes room",
+      directory, name);
+}
+
+std::vector<std::string> clear_leftovers(comm::World& world, const std::string& directory,
+                                         const std::string& needed,
+                                         std::set<std::string>& told) {
   std::vector<std::string> names;
   std::string list;
   world.agree([&] {
@@ -101,12 +113,23 @@ std::vector<std::string> clear_leftovers(comm::World& world,
   world.barrier();
   world.agree([&] {
     if (world.rank() != 0) return;
-    for (const std::string& name : remove_rest(directory, list))
-      fail(Status::cannot_create, "{}/{}: left by an earlier run, cannot be removed",
-           directory, name);
+    for (const std::string& name : remove_rest(directory, list)) {
+      require(
+          name != needed, Status::cannot_create,
+          "{}/{}: left by an earlier run, cannot be removed, and the checkpoint is to "
+          "be written there: remove it by hand",
+          directory, name);
+      warn_that_it_stays(directory, name, told);
+    }
     names = Directory::own(directory).all_names();
   });
   return names;
+}
+
+std::vector<std::string> clear_leftovers(comm::World& world,
+                                         const std::string& directory) {
+  std::set<std::string> told;
+  return clear_leftovers(world, directory, "", told);
 }
 
 }  // namespace trireme::io

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,20 @@ void remove_share(const std::string& directory, const std::string& list, int ran
 std::vector<std::string> remove_rest(const std::string& directory,
                                      const std::string& list);
 
+// Warns of a name in the folder of checkpoints that cannot be removed, unless `told`, to
+// which it is added, has it.
+void warn_that_it_stays(const std::string& directory, const std::string& name,
+                        std::set<std::string>& told);
+
 // Removes what earlier runs left, after a whole checkpoint that was set aside for one
-// that never came has its name back. The names that the folder then has, on rank 0; none
-// when it is not there. Collective. Throws an Agreed Error(cannot_create).
+// that never came has its name back. What cannot be removed stays, with a warning as
+// above, but for `needed`, the name of what is to be made next. The names that the folder
+// then has, on rank 0; none when it is not there. Collective. Throws an Agreed
+// Error(cannot_create).
+std::vector<std::string> clear_leftovers(comm::World& world, const std::string& directory,
+                                         const std::string& needed,
+                                         std::set<std::string>& told);
+// Of which nothing is needed.
 std::vector<std::string> clear_leftovers(comm::World& world,
                                          const std::string& directory);
 

@@ -86,7 +86,7 @@ void CheckpointWriter::begin(const CheckpointInfo& info, std::vector<TensorBox> 
   world_.agree([&] {
     if (world_.rank() == 0) make_folder();
   });
-  clear_leftovers(world_, directory_);
+  clear_leftovers(world_, directory_, temporary_, stays_);
   if (stands_already(world_, directory_ + "/" + step_name(info.step))) {
     boxes_.clear();
     start_naming();
@@ -273,7 +273,7 @@ void CheckpointWriter::start_removing_rest() {
         const Directory folder = Directory::own(directory_);
         views_.drop_if([&](const std::string& name) { return !folder.has(name); });
         for (const std::string& name : remove_rest(directory_, leaving_))
-          log::warn("{}/{}: an old checkpoint, cannot be removed", directory_, name);
+          warn_that_it_stays(directory_, name, stays_);
       },
       retention_.own_thread);
 }

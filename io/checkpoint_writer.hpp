@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -106,7 +107,8 @@ class CheckpointWriter {
   ShardReport report_;
   std::optional<IndexGather> indices_;  // none: the checkpoint has its name already
   std::int64_t bytes_ = 0;
-  std::string leaving_;  // a removal_list() of old ones
+  std::string leaving_;          // a removal_list() of old ones
+  std::set<std::string> stays_;  // what cannot be removed, and was said
   std::optional<WrittenCheckpoint> done_;
   std::chrono::steady_clock::time_point begun_;
   ViewQueue views_;  // of rank 0

@@ -30,7 +30,7 @@ void remove(const Directory& folder, const std::string& name) {
 // Files without a record, and the other way round: half written ones, and what belongs
 // to the end of the job.
 void remove_unfinished(const Directory& folder) {
-  for (const std::string& name : folder.names()) {
+  for (const std::string& name : folder.all_names()) {
     const bool record = name.ends_with(record_end);
     const std::string other =
         record ? name.substr(0, name.size() - record_end.size()) : record_of(name);
@@ -52,8 +52,13 @@ bool PartialWork::prepare(const Directory& parent, const std::string& name,
     require(parent.remove_tree(name), Status::cannot_create,
             "{}: left by an earlier job, cannot be removed", parent.path_of(name));
   }
-  write_text_atomically(parent.make(name), job_name, job);
-  parent.sync();
+  try {
+    write_text_atomically(parent.make(name), job_name, job);
+    parent.sync();
+  } catch (const Error&) {  // a full disk
+    parent.remove_tree(name);
+    throw;
+  }
   return false;
 }
 
@@ -80,7 +85,7 @@ void PartialWork::record(const FileEntry& file, const std::string& note) const {
 }
 
 void PartialWork::clear() const {
-  for (const std::string& name : folder_.names())
+  for (const std::string& name : folder_.all_names())
     if (name.ends_with(record_end)) remove(folder_, name);
   remove(folder_, job_name);
 }

@@ -1,7 +1,9 @@
 // PartialWork: files that a job finishes one by one, and another try of it keeps.
 // SPDX-License-Identifier: Apache-2.0
 // They lie in a folder under a temporary name, each with a record of its size and digest
-// beside it. The folder's job.json says what the job is: only the same job goes on.
+// beside it. The folder's job.json says what the job is: only the same job goes on. Who
+// prepares it holds a lock that all who would do so take, until it has its name or is
+// removed: two at a time would remove each other's files.
 #pragma once
 
 #include <optional>
@@ -15,7 +17,8 @@ class PartialWork {
  public:
   // For one rank: makes the folder ready for a job, which its text names. What another
   // try of the same job left stays; anything else of that name is removed. Returns
-  // whether something stays. Throws Error(cannot_create).
+  // whether something stays. Throws Error(cannot_create) or Error(io), and leaves nothing
+  // where it has made the folder.
   static bool prepare(const Directory& parent, const std::string& name,
                       const std::string& job);
 

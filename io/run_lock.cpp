@@ -13,9 +13,11 @@
 #include <cstring>
 #include <ctime>
 #include <thread>
+#include <utility>
 
 #include "base/environment.hpp"
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "base/system_reason.hpp"
 #include "comm/rank_names.hpp"
 #include "io/deck_toml.hpp"
@@ -75,30 +77,35 @@ bool try_lock(int file, int how, const std::string& path, Status status) {
 
 // Whether `file` is still what bears the lock's name: its holder may have removed it
 // between our open and our lock.
-bool is_current(int file, const Directory& folder) {
+bool is_current(int file, const Directory& folder, const std::string& name) {
   struct stat opened {
   }, there{};
   return ::fstat(file, &opened) == 0 &&
-         ::fstatat(folder.descriptor(), lock_name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+         ::fstatat(folder.descriptor(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
          opened.st_ino == there.st_ino && opened.st_dev == there.st_dev;
 }
 
-// Whether one of several tries, within two seconds, succeeded: a holder may be leaving.
+// Whether one of several tries within that time succeeded; there is one in any case.
 template <class Try>
-bool keep_trying(const Try& succeeds) {
-  constexpr int tries = 40;
-  for (int i = 0; i < tries; ++i) {
-    if (succeeds()) return true;
-    if (i + 1 < tries) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+bool keep_trying(std::chrono::milliseconds most, const Try& succeeds) {
+  constexpr std::chrono::milliseconds pause{50};
+  const auto end = std::chrono::steady_clock::now() + most;
+  while (!succeeds()) {
+    if (std::chrono::steady_clock::now() + pause > end) return false;
+    std::this_thread::sleep_for(pause);
   }
-  return false;
+  return true;
+}
+
+bool is_of_this_job(const ProcessName& who) {
+  return !who.job.empty() && who.job == job_name();
 }
 
 [[noreturn]] void fail_held(const std::string& path, const ProcessName& holder) {
-  fail(Status::cannot_create,
-       "{} is held by {}: another job writes into this run.directory; wait for it, or "
-       "give this run another",
-       path, holder.describe());
+  const bool run = last_name_of(path) == lock_name;
+  fail(Status::cannot_create, "{} is held by {}: another {}", path, holder.describe(),
+       run ? "job writes into this run.directory; wait for it, or give this run another"
+           : "command writes the same files; wait for it, or give this one another name");
 }
 
 void write_holder(int file, const std::string& path) {
@@ -129,24 +136,49 @@ ProcessName this_process() {
   return {comm::own_host(), ::getpid(), job_name(), utc_time()};
 }
 
-RunLock::RunLock(const std::string& directory)
-    : folder_(directory), path_(folder_.path_of(lock_name)) {
-  if (keep_trying([&] { return take(); })) return;
+RunLock::RunLock(const std::string& directory, std::string name,
+                 const LockPatience& patience)
+    : folder_(directory), name_(std::move(name)), path_(folder_.path_of(name_)) {
+  if (keep_trying(patience.leaving, [&] { return take(); })) return;
+  if (wait_for_own_job(patience.same_job)) return;
   if (file_.is_open()) fail_held(path_, read_holder(file_.get()));
   fail(Status::cannot_create, "{}: is removed by another process again and again", path_);
 }
 
+// Another process of the job may be at work here all the same: that is an error, which is
+// told later than it would be of another job's.
+bool RunLock::wait_for_own_job(std::chrono::milliseconds most) {
+  if (most.count() <= 0 || !file_.is_open()) return false;
+  const ProcessName first = read_holder(file_.get());
+  if (!is_of_this_job(first)) return false;
+  log::warn(
+      "{} is still held by {}, which is this job, too: the file system may keep the lock "
+      "of a node that was lost; it is waited for, up to {}",
+      path_, first.describe(), human_seconds(static_cast<double>(most.count()) / 1000));
+  bool taken = false;
+  keep_trying(most, [&] {
+    taken = take();
+    return taken || (file_.is_open() && !is_of_this_job(read_holder(file_.get())));
+  });
+  return taken;
+}
+
 // Leaves the file open when another process holds it.
 bool RunLock::take() {
-  file_ = folder_.open_file(lock_name, false);
+  file_ = folder_.open_file(name_, false);
   if (!try_lock(file_.get(), LOCK_EX, path_, Status::cannot_create)) return false;
-  if (is_current(file_.get(), folder_)) {
+  if (is_current(file_.get(), folder_, name_)) {
     // One that has other names too is not ours to write: the next try makes another.
-    if (!folder_.is_shared(lock_name)) {
-      write_holder(file_.get(), path_);
+    if (!folder_.is_shared(name_)) {
+      try {
+        write_holder(file_.get(), path_);
+      } catch (const Error&) {  // a full disk: nobody holds it then
+        folder_.remove(name_);
+        throw;
+      }
       return true;
     }
-    if (!folder_.remove(lock_name))
+    if (!folder_.remove(name_))
       fail(Status::cannot_create, "{}: cannot be removed: {}", path_,
            system_reason(errno));
   }
@@ -155,7 +187,7 @@ bool RunLock::take() {
 }
 
 RunLock::~RunLock() {
-  if (is_current(file_.get(), folder_)) folder_.remove(lock_name);
+  if (is_current(file_.get(), folder_, name_)) folder_.remove(name_);
 }
 
 void RunLock::require_free(const std::string& directory) {
@@ -164,7 +196,7 @@ void RunLock::require_free(const std::string& directory) {
   folder.require_file(lock_name);
   const std::string path = folder.path_of(lock_name);
   std::optional<ProcessName> who;
-  const bool free = keep_trying([&] {
+  const bool free = keep_trying(LockPatience{}.leaving, [&] {
     who = holder(directory);
     return !who;
   });

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
 
 #include "base/log.hpp"
@@ -16,14 +18,27 @@
 #include "launch/restarts.hpp"
 
 namespace trireme::app {
+namespace {
 
-RunRecord::RunRecord(comm::World& world, const config::RunSettings& run)
+io::LockPatience patience_within(double limit_seconds) {
+  constexpr double lease_seconds = 240;
+  const double most =
+      limit_seconds > 0 ? std::min(lease_seconds, limit_seconds / 2) : lease_seconds;
+  io::LockPatience patience;
+  patience.same_job = std::chrono::milliseconds(static_cast<std::int64_t>(most * 1000));
+  return patience;
+}
+
+}  // namespace
+
+RunRecord::RunRecord(comm::World& world, const config::RunSettings& run,
+                     double limit_seconds)
     : world_(world), directory_(run.directory) {
   world_.agree([&] {
     if (world_.rank() != 0) return;
     io::make_directories(directory_);
     Directory(directory_).require_file("status.toml");
-    lock_.emplace(directory_);
+    lock_.emplace(directory_, "lock", patience_within(limit_seconds));
     try {
       if (auto before = io::read_run_status(directory_))
         status_.starts = std::move(before->starts);

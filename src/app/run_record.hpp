@@ -17,10 +17,12 @@ namespace trireme::app {
 // ranks make one; rank 0 does the work.
 class RunRecord {
  public:
-  // Makes the directory and takes its lock. Collective. Throws Error(cannot_create), on
-  // all ranks alike, when another job holds it, or when the lock or status.toml is a link
-  // or no regular file.
-  RunRecord(comm::World& world, const config::RunSettings& run);
+  // Makes the directory and takes its lock. One that an earlier start of this job still
+  // holds, as of a node that is lost, is waited for: four minutes, but no more than half
+  // of `limit_seconds`, for which the other ranks wait (0: without end). Collective.
+  // Throws Error(cannot_create), on all ranks alike, when another job holds it, or when
+  // the lock or status.toml is a link or no regular file.
+  RunRecord(comm::World& world, const config::RunSettings& run, double limit_seconds);
 
   // Whether all else that the run writes is as io::check_run_directory() wants it.
   // Collective.

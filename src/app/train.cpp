@@ -286,10 +286,15 @@ void read_command_line(const comm::World& world, int on_node, Arguments& argumen
     machine = plan::read_machine(arguments.text("--machine", ""));
 }
 
-// What the deck says of the world. The start has no parts that get on one by one: it is
-// given more time than a step.
+// For how long ranks wait for each other at the start, which has no parts that get on one
+// by one: it is given more time than a step.
+double start_limit(const config::HealthSettings& health) {
+  return health.timeout_seconds * health.slow_factor;
+}
+
+// What the deck says of the world.
 void set_up(comm::World& world, const config::RunConfig& config) {
-  world.set_timeout(config.health.timeout_seconds * config.health.slow_factor);
+  world.set_timeout(start_limit(config.health));
   world.set_nccl_sharing(config.run.nccl_sharing);
 }
 
@@ -336,7 +341,7 @@ int train(comm::World& world, const Arguments& given) {
       planned = plan_here(world, arguments, deck, machine, on, on_node);
   });
   advise_on(arguments, world.size(), on_node, deck.config, machine, on);
-  RunRecord record(world, run);
+  RunRecord record(world, run, start_limit(health));
   std::int64_t before = 0;
   const int status = static_cast<int>(recorded(record, [&] {
     comm::Watchdog watchdog(

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include <thread>
 
 #include "base/directory.hpp"
+#include "base/error.hpp"
 #include "base/output.hpp"
 #include "base/process_stat.hpp"
 #include "base/system_reason.hpp"
@@ -27,7 +29,11 @@ namespace {
 
 int current_rank = 0;
 Level current_level = Level::info;
+// Threads write their lines here, a write each, without a lock: one that hangs in a write
+// must not keep the watchdog from speaking. So the file is opened once and never closed
+// while others may write; after a failure nobody uses it any more.
 Descriptor own_file;
+std::atomic<bool> writes_file{false};
 std::mutex live_mutex;
 bool live_is_shown = false;
 std::chrono::steady_clock::time_point live_time;
@@ -53,9 +59,11 @@ void write_to_file(std::string_view text) {
   ::gmtime_r(&now, &parts);
   std::strftime(time.data(), time.size(), "%Y-%m-%dT%H:%M:%SZ  ", &parts);
   if (write_all(own_file.get(), time.data() + whole_line(text))) return;
-  own_file.close();  // a full disk is told of once, and does not end the run
-  error(format("trireme: warning: the log file of rank {}: {}", current_rank,
-               system_reason(errno)));
+  const int reason = errno;
+  // A full disk is told of once, and does not end the run.
+  if (writes_file.exchange(false))
+    error(format("trireme: warning: the log file of rank {}: {}", current_rank,
+                 system_reason(reason)));
 }
 
 // Whether the process that has started this one is waiting to be run. One that waits for
@@ -70,18 +78,20 @@ bool starter_is_busy() {
 void set_rank(int rank) { current_rank = rank; }
 void set_level(Level level) { current_level = level; }
 void open_file(const std::string& path) {
+  require(!own_file.is_open(), "a second log file of rank {}: {}", current_rank, path);
   own_file = Directory(parent_of(path)).open_file(last_name_of(path), true);
+  writes_file = true;
 }
 bool speaks(Level level) {
-  return level <= current_level && (speaks_aloud() || own_file.is_open());
+  return level <= current_level && (speaks_aloud() || writes_file);
 }
 void line(std::string_view text, Level level) {
   if (level > current_level) return;
-  if (own_file.is_open()) write_to_file(text);
+  if (writes_file) write_to_file(text);
   if (speaks_aloud()) write_aloud(text);
 }
 void always(std::string_view text) {
-  if (own_file.is_open()) write_to_file(text);
+  if (writes_file) write_to_file(text);
   if (speaks_aloud()) write_aloud(text);
 }
 bool is_live() {
@@ -99,12 +109,12 @@ void live(std::string_view text) {
                 for_terminal(one_line(text.substr(0, width))));
 }
 void error(std::string_view text) {
-  std::string whole = whole_line(text);
-  if (own_file.is_open()) write_all(own_file.get(), whole);
-  whole = terminal::error_text(whole);
+  const std::string line = whole_line(text);
+  std::string whole = terminal::error_text(line);
   if (live_is_shown) whole = '\n' + whole;
   std::fwrite(whole.data(), 1, whole.size(), stderr);
   std::fflush(stderr);
+  if (writes_file) write_all(own_file.get(), line);  // last: its disk may hang
 }
 
 void let_errors_arrive() {

@@ -18,7 +18,7 @@ void set_rank(int rank);
 // What is written, here and to the file of open_file(); info unless set.
 void set_level(Level level);
 // From now on what this rank says, and would say if it were rank 0, is written to a file,
-// too: a line each with the time. Throws Error(cannot_create).
+// too: a line each with the time. Once in a process. Throws Error(cannot_create).
 void open_file(const std::string& path);
 
 // Whether lines of this level are written anywhere.

@@ -11,6 +11,7 @@
 #include "io/element_convert.hpp"
 #include "io/files.hpp"
 #include "io/json_fields.hpp"
+#include "io/run_lock.hpp"
 #include "model/adapted_modules.hpp"
 
 namespace trireme::convert {
@@ -162,6 +163,7 @@ std::int64_t write_adapter(comm::World& world, const io::CheckpointReader& check
     io::make_directories(parent_of(path));
     const Directory parent(parent_of(path));
     const std::string name = last_name_of(path), temporary = "." + name + ".tmp";
+    const io::RunLock lock(parent_of(path), "." + name + ".lock");
     require(!parent.has(name), Status::cannot_create,
             "{}: is there already; nothing is replaced", path);
     if (parent.has(temporary)) parent.remove_tree(temporary);

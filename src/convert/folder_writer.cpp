@@ -334,10 +334,15 @@ WrittenFolder write_folder(comm::World& world, const FolderSource& source,
     if (world.rank() != 0) return;
     io::make_directories(parent_of(path));
     const Directory parent(parent_of(path));
-    require(!parent.has(name), Status::cannot_create,
-            "{}: is there already; nothing is replaced", path);
+    const auto require_none = [&] {
+      require(!parent.has(name), Status::cannot_create,
+              "{}: is there already; nothing is replaced", path);
+    };
+    require_none();
+    // Beside the folder and not in it, so that it is held until that has its name.
+    lock.emplace(parent_of(path), "." + name + ".lock");
+    require_none();  // who held it before may have made it
     io::PartialWork::prepare(parent, temporary, job_of(source, *plan, options));
-    lock.emplace(parent.path_of(temporary));
     plan->report();
   });
   const auto work = [&] {
@@ -353,14 +358,12 @@ WrittenFolder write_folder(comm::World& world, const FolderSource& source,
       const Directory& folder = made.folder();
       write_rest(source, model, *plan, folder);
       made.clear();
-      lock.reset();
       folder.sync();
       const Directory parent(parent_of(path));
       parent.rename(temporary, name);
       parent.sync();
     });
   } catch (const comm::Agreed&) {
-    lock.reset();
     if (world.rank() == 0) Directory(parent_of(path)).remove_tree(temporary);
     throw;
   }

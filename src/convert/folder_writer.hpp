@@ -44,7 +44,8 @@ FolderSource source_of(const io::CheckpointReader& checkpoint);
 // tensor at a time. Everything lies under a temporary name until it is whole and synced;
 // a call that was stopped leaves it, and the next one of the same job writes what is
 // left. Throws an Agreed Error: bad_content when the model has no class in transformers
-// or its tensors are not in the source, cannot_create or io.
+// or its tensors are not in the source, cannot_create, also while another process writes
+// the same folder, or io.
 WrittenFolder write_folder(comm::World& world, const FolderSource& source,
                            const model::ModelConfig& model, const std::string& path,
                            const FolderOptions& options);

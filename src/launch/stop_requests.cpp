@@ -16,8 +16,11 @@ constexpr double assumed_rate = 250e6;  // bytes a second of a node
 // Slurm warns up to a minute earlier than it was told to, five minutes before the end in
 // the scripts of jobs/.
 constexpr double warning_seconds = 360;
-// The warning reaches the other ranks at about the same time.
+// The warning reaches the other ranks at about the same time. Those that have it by the
+// same request as the leading rank are heard of at the next; where the end of a step came
+// in between, at the one after that.
 constexpr auto same_warning = std::chrono::seconds(10);
+constexpr int requests_of_same_warning = 2;
 
 // Thirty years at most: a job without an end may have one beyond the clock's range.
 std::chrono::steady_clock::duration seconds(double value) {
@@ -48,25 +51,30 @@ double predicted_save_seconds(double bytes, double nodes) {
 }
 
 StopRequests::StopRequests(std::string directory, double time_limit, const BatchJob& job,
-                           bool leads, std::function<std::optional<double>()> ask)
-    : directory_(std::move(directory)), leads_(leads), ask_(std::move(ask)) {
-  if (time_limit > 0) time_limit_ = Clock::now() + seconds(time_limit);
+                           bool leads, std::function<std::optional<double>()> ask,
+                           std::function<Clock::time_point()> clock)
+    : directory_(std::move(directory)),
+      leads_(leads),
+      ask_(std::move(ask)),
+      clock_(std::move(clock)) {
+  if (time_limit > 0) time_limit_ = clock_() + seconds(time_limit);
   if (job.seconds_left) set_job_end(*job.seconds_left);
 }
 
 void StopRequests::set_job_end(double seconds_left) {
   const double left = std::max(seconds_left, 0.0);
-  job_end_ = Clock::now() + seconds(left - std::min(60.0, left / 10));
+  job_end_ = clock_() + seconds(left - std::min(60.0, left / 10));
 }
 
 bool StopRequests::is_batch_warning(int own) {
-  const auto now = Clock::now();
+  const auto now = clock_();
   own_warnings_ += own;
   if (own_warnings_ > 1) return false;
-  if (warned_) return now - *warned_ < same_warning;
+  if (warned_)
+    return requests_since_ <= requests_of_same_warning || now - *warned_ < same_warning;
   if (!job_end_ || *job_end_ - now > seconds(warning_seconds)) return false;
   if (const auto left = ask_()) set_job_end(*left);
-  warned_ = Clock::now();
+  warned_ = clock_();
   log::info(
       "SIGUSR1 with {} of the job left: the run goes on until a checkpoint just "
       "fits; another SIGUSR1 stops it at once",
@@ -82,6 +90,7 @@ StopRequest StopRequests::request(const TimeNeeded& needed, StopRequest before) 
     return save           ? StopRequest::save
            : warnings > 0 ? StopRequest::end_warning
                           : StopRequest::none;
+  if (warned_) ++requests_since_;
   if ((warnings > 0 || before == StopRequest::end_warning) && !is_batch_warning(warnings))
     return StopRequest::signal;
   if (reached(time_limit_, needed.seconds())) return StopRequest::time_limit;
@@ -101,8 +110,8 @@ bool StopRequests::asked_by_file(const char* name) const {
 }
 
 bool StopRequests::reached(const std::optional<Clock::time_point>& end,
-                           double seconds_needed) {
-  return end && Clock::now() + seconds(seconds_needed) > *end;
+                           double seconds_needed) const {
+  return end && clock_() + seconds(seconds_needed) > *end;
 }
 
 }  // namespace trireme::launch

@@ -102,10 +102,11 @@ bool lies_in(const std::string& folder, const std::string& checkpoint) {
 
 // What checkpoint.resume names, all digests compared. A run that began from somebody
 // else's checkpoint and has later ones of its own by now goes on from these, for that is
-// what the same command means after a stop: then there is no reader.
+// what the same command means after a stop: then there is no reader, or that of the
+// copies of a run that has none on the disk yet.
 ChosenCheckpoint named(comm::World& world, const config::RunConfig& config,
-                       const std::string& folder,
-                       const std::vector<std::int64_t>& steps) {
+                       const std::string& folder, const std::vector<std::int64_t>& steps,
+                       const FindElsewhere& find) {
   ChosenCheckpoint from;
   from.path = config.checkpoint.resume;
   from.reader = std::make_shared<io::CheckpointReader>(world, from.path);
@@ -120,7 +121,12 @@ ChosenCheckpoint named(comm::World& world, const config::RunConfig& config,
             from.path, step, config.run.directory, io::step_name(newest));
   });
   if (newest > step) return {};
-  from.of_other = world.rank() == 0 && !own;
+  from.of_other = world.max(world.rank() == 0 && !own ? 1 : 0) > 0;
+  if (from.of_other) {
+    constexpr std::int64_t last = std::numeric_limits<std::int64_t>::max();
+    ChosenCheckpoint copies = look_elsewhere(find, step, last, {});
+    if (copies.reader) return copies;
+  }
   const std::string wrong = first_damage(world, *from.reader);
   if (!wrong.empty()) throw comm::Agreed(Status::bad_content, wrong);
   return from;
@@ -144,15 +150,17 @@ ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& 
   if (resume == "never") return from;
   if (resume != "auto") {
     if (mend) mend_latest(world, folder, steps, resume);
-    from = named(world, config, folder, steps);
+    from = named(world, config, folder, steps, find);
   }
+  bool own = from.of_copies;
   if (!from.reader) {
     from = mend ? newest_whole_checkpoint(world, folder, steps, find)
                 : choose(world, folder, steps, find);
-    if (resume != "auto" && from.reader)
-      log::info("resume    goes on from its own step {}, begun from {}",
-                from.reader->info().step, resume);
+    own = from.reader != nullptr;
   }
+  if (own && resume != "auto")
+    log::info("resume    goes on from its own step {}, begun from {}",
+              from.reader->info().step, resume);
   if (!from.reader) return from;
   const io::CheckpointInfo& info = from.reader->info();
   world.agree([&] {

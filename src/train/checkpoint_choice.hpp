@@ -20,7 +20,7 @@ struct ChosenCheckpoint {
   // Open, with all digests compared.
   std::shared_ptr<io::CheckpointReader> reader{};
   bool of_copies = false;  // in the memory of nodes (PartnerCopies)
-  bool of_other = false;   // of another run.directory, as rank 0 knows
+  bool of_other = false;   // of another run.directory
 };
 
 // Looks for a checkpoint elsewhere: the newest whole one of a step after `after`, but not
@@ -29,8 +29,8 @@ using FindElsewhere =
     std::function<ChosenCheckpoint(std::int64_t after, std::int64_t last)>;
 
 // What checkpoint.resume of a run means; no reader: the run begins. A path outside the
-// run's own checkpoints/ begins the run, which goes on from its own later ones as with
-// "auto". `mend`: what a crash
+// run's own checkpoints/ begins the run, which goes on from its own later ones, on the
+// disk or elsewhere, as with "auto". `mend`: what a crash
 // left in the folder is mended as below, else nothing is written. Collective. Throws an
 // Agreed Error(cannot_create) where the folder holds checkpoints that the run may not
 // have, Error(bad_content) as below and where the mesh may not change, and as readers do.

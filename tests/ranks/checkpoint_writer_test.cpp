@@ -332,6 +332,69 @@ TEST(CheckpointWriter, WhatIsLeftOfOldOnesGoesLater) {
   EXPECT_TRUE(why_incomplete(find_checkpoint(folder.path()), 0, 1).empty());
 }
 
+std::size_t count_of(const std::string& words, const std::string& text) {
+  std::size_t count = 0;
+  for (auto at = text.find(words); at != std::string::npos;
+       at = text.find(words, at + words.size()))
+    ++count;
+  return count;
+}
+
+// One that the disk does not let go is said once, and ends neither a save nor a start.
+TEST(CheckpointWriter, AnOldOneThatStaysIsInNobodysWay) {
+  const SharedFolder folder;
+  const std::string name = ".trash-step-00000001";
+  const std::string stays = folder.path() + "/" + name;
+  Retention retention;
+  retention.keep = 1;
+  CheckpointWriter writer(world(), folder.path(), retention);
+  Model model;
+  const auto save = [&](std::int64_t step) {
+    writer.begin(fake_info(step), model.boxes, false);
+    EXPECT_TRUE(writer.finish().has_value()) << step;
+    EXPECT_EQ(steps_in(folder.path()), (std::vector<std::int64_t>{step}));
+    world().barrier();
+  };
+  io_faults_arm(stays.c_str(), io_fault_after, 1, EBUSY);
+  testing::internal::CaptureStdout();
+  for (std::int64_t step = 1; step <= 4; ++step) save(step);
+  const std::string said = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(count_of(name, said), world().rank() == 0 ? 1U : 0U) << said;
+  EXPECT_EQ(leaving_in(folder.path()), 1U);
+  world().barrier();
+  clear_leftovers(world(), folder.path());
+  EXPECT_EQ(leaving_in(folder.path()), 1U);
+  world().barrier();
+  io_faults_disarm();
+  save(5);
+  EXPECT_EQ(leaving_in(folder.path()), 0U) << "each save tries again";
+}
+
+// A draft of the same step is, for the new one has its name.
+TEST(CheckpointWriter, ADraftOfTheStepThatStaysIsAnError) {
+  const SharedFolder folder;
+  CheckpointWriter writer(world(), folder.path(), {});
+  Model model;
+  const std::string draft = folder.path() + "/" + temporary_name(1);
+  if (world().rank() == 0) {
+    fs::create_directory(draft);
+    std::ofstream(draft + "/rest") << 'x';
+  }
+  world().barrier();
+  io_faults_arm(draft.c_str(), io_fault_after, 1, EBUSY);
+  try {
+    writer.begin(fake_info(1), model.boxes, false);
+    ADD_FAILURE();
+  } catch (const comm::Agreed& error) {
+    EXPECT_EQ(error.status(), Status::cannot_create);
+    EXPECT_EQ(std::string(error.what()).find(draft), 0U) << error.what();
+  }
+  io_faults_disarm();
+  EXPECT_TRUE(writer.idle());
+  writer.begin(fake_info(1), model.boxes, false);
+  EXPECT_TRUE(writer.finish().has_value());
+}
+
 TEST(CheckpointWriter, AsksForRoomFirst) {
   const SharedFolder folder;
   require_space(folder.path(), 1);

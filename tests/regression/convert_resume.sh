@@ -88,7 +88,7 @@ beyond() { # what another try does with what is not its own
   faulty 1 1 $((calls_of_late * 2 / 3)) "$1" "$work/to" "${@:2}"
   check "$1: a full disk" expect "$status" 'No space left'
   check "$1: is no success" test "$status" -ge 73
-  check "$1: nothing stays of it" test ! -e "$target"
+  check "$1: nothing stays of it" test ! -e "$target" -a ! -e "$work/to" -a ! -e "$work/.to.lock"
 }
 not() { ! "$@"; }
 
@@ -107,4 +107,19 @@ calls_of_late=$(cat "$work/calls")
 late "$work/ck" --shard-bytes 4000
 beyond "$work/ck" --shard-bytes 4000
 sweep 2 "$work/ck" --shard-bytes 4000
+
+# A second start while the first is at work, of which a shard is half written.
+away
+mkdir "$work/.to.tmp"
+echo half >"$work/.to.tmp/model-00001-of-00009.safetensors"
+exec 9>"$work/.to.lock"
+flock 9
+run 2 convert "$work/ck" "$work/to" --shard-bytes 4000
+check "a second start" expect 73 'is held by'
+check "leaves the first one's shard" grep -q half "$work/.to.tmp/model-00001-of-00009.safetensors"
+check "and makes nothing" test ! -e "$work/to" -a "$(ls -A "$work/.to.tmp" | wc -l)" = 1
+exec 9>&-
+run 1 convert "$work/ck" "$work/to" --shard-bytes 4000
+check "without the first it comes to its end" diff -r "$work/to" "$work/whole"
+check "and leaves no lock" test ! -e "$work/.to.lock"
 finish

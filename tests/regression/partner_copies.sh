@@ -111,6 +111,19 @@ check "another run in the directory fails first" test "$status" = 70
 nodes 2 2 run.directory="$work/removed" $some $copies parallel.tensor=2 run.seed=2
 check "another run in the directory: anew" test "$status" = 0 -a -z "$(grep '^resume' "$work/out")"
 
+# A run that begins from another's checkpoint, and loses a node before it has one of its own.
+nodes 2 2 run.directory="$work/other" ${some/steps=9/steps=3} parallel.tensor=2
+other=checkpoint.resume=$work/other/checkpoints/step-00000003
+nodes 2 2 run.directory="$work/unbroken" $some $other parallel.tensor=2
+check "begun from another run, undisturbed" test "$status" = 0
+nodes 2 2 run.directory="$work/begun" $some $copies $other parallel.tensor=2 debug.fault=kill@8@3
+check "begun from another run: a rank is killed" test "$status" != 0 -a ! -e "$work/begun/checkpoints/latest"
+rm -rf "$work/n2"
+nodes 2 2 run.directory="$work/begun" $some $copies $other parallel.tensor=2
+check "begun from another run" test "$status" = 0
+check "begun from another run: from copies" from_copies
+check "begun from another run: the same bits" identical begun unbroken
+
 run 2 train $deck run.directory="$work/bad" $some checkpoint.partner=2 checkpoint.partner_directory=memory
 check "a relative folder" expect 65 "checkpoint.partner_directory"
 run 2 train $deck run.directory="$work/bad" $some checkpoint.partner=2 'checkpoint.partner_directory=$NO_SUCH'

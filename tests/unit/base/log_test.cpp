@@ -3,11 +3,20 @@
 #include "base/log.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <barrier>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -38,9 +47,18 @@ class ErrorPipe {
     ::ioctl(ends_[0], FIONREAD, &bytes);
     return bytes;
   }
-  void read_all() const {
-    std::array<char, 4096> text{};
-    while (unread() > 0) ASSERT_GT(::read(ends_[0], text.data(), text.size()), 0);
+  void read_all() const { text(); }
+  // What has been written so far.
+  std::string text() const {
+    std::string all;
+    std::array<char, 4096> part{};
+    while (unread() > 0) {
+      const auto got = ::read(ends_[0], part.data(), part.size());
+      EXPECT_GT(got, 0);
+      if (got <= 0) break;
+      all.append(part.data(), static_cast<std::size_t>(got));
+    }
+    return all;
   }
 
  private:
@@ -66,6 +84,44 @@ TEST(Log, NobodyReadsErrors) {
   log::error("trireme: error: nobody reads this");
   log::let_errors_arrive();  // comes back
   EXPECT_GT(pipe.unread(), 0);
+}
+
+// A disk that is full is told of once, however many threads find it so, and none writes
+// into what is opened later.
+TEST(Log, AFileThatIsFullIsLeftByAllThreads) {
+  std::string folder = testing::TempDir() + "trireme-log-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  log::open_file(folder + "/rank-00000.log");
+  log::set_quiet(true);  // standard output may be a file, too
+  log::line("before");
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit full{0, before.rlim_max};
+  ErrorPipe pipe;
+  ::setrlimit(RLIMIT_FSIZE, &full);
+  std::barrier start(8);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&] {
+      start.arrive_and_wait();
+      log::line("nothing has room");
+    });
+  for (auto& thread : threads) thread.join();
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  const std::string said = pipe.text();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_NE(said.find("the log file of rank 0"), std::string::npos) << said;
+  std::ofstream(folder + "/later") << "x";
+  log::line("after");
+  log::error("trireme: warning: after");
+  log::set_quiet(false);
+  EXPECT_EQ(std::filesystem::file_size(folder + "/later"), 1U);
+  std::ifstream file(folder + "/rank-00000.log");
+  const std::string kept{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_NE(kept.find("before"), std::string::npos);
+  EXPECT_EQ(kept.find("after"), std::string::npos);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Terminal, ProseKeepsANumberBesideItsUnit) {

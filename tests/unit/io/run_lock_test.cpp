@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "base/error.hpp"
 #include "support/io_faults.h"
@@ -101,6 +103,66 @@ TEST_F(RunLockTest, GoesWithAKilledHolder) {
   EXPECT_FALSE(RunLock::holder(folder_)) << "a dead process holds nothing";
   const RunLock mine(folder_);
   EXPECT_EQ(RunLock::holder(folder_)->pid, ::getpid());
+}
+
+// As a file server does for the lease of a client that is gone.
+TEST_F(RunLockTest, AnEarlierStartOfTheSameJobIsWaitedFor) {
+  using std::chrono::milliseconds;
+  const LockPatience patient{milliseconds(20), milliseconds(60'000)};
+  ::setenv("SLURM_JOB_ID", "4711", 1);
+  const pid_t child = start_holder();
+  std::thread end([child] {
+    std::this_thread::sleep_for(milliseconds(300));
+    kill_holder(child);
+  });
+  std::optional<RunLock> mine;
+  EXPECT_NO_THROW(mine.emplace(folder_, "lock", patient));
+  end.join();
+  ASSERT_TRUE(mine);
+  EXPECT_EQ(RunLock::holder(folder_)->pid, ::getpid());
+  mine.reset();
+  // Not longer than that, nor for another job, nor where one of the two has none.
+  const pid_t stays = start_holder();
+  const LockPatience short_one{milliseconds(20), milliseconds(200)};
+  EXPECT_THROW(RunLock(folder_, "lock", short_one), Error);
+  testing::internal::CaptureStdout();
+  ::setenv("SLURM_JOB_ID", "4712", 1);
+  EXPECT_THROW(RunLock(folder_, "lock", patient), Error);
+  ::unsetenv("SLURM_JOB_ID");
+  EXPECT_THROW(RunLock(folder_, "lock", patient), Error);
+  kill_holder(stays);
+  const pid_t nameless = start_holder();
+  EXPECT_THROW(RunLock(folder_, "lock", patient), Error);
+  kill_holder(nameless);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "") << "nothing was waited for";
+}
+
+// What is no run has a lock of another name, and words of its own.
+TEST_F(RunLockTest, LocksOfTwoNamesAreTwo) {
+  const RunLock run(folder_);
+  std::optional<RunLock> other;
+  other.emplace(folder_, ".to.lock");
+  EXPECT_TRUE(fs::exists(folder_ + "/.to.lock"));
+  try {
+    const RunLock second(folder_, ".to.lock", {std::chrono::milliseconds(20)});
+    FAIL() << "the lock was had twice";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(text.find(folder_ + "/.to.lock is held by process "), 0u) << text;
+    EXPECT_EQ(text.find("run.directory"), std::string::npos) << text;
+  }
+  other.reset();
+  EXPECT_FALSE(fs::exists(folder_ + "/.to.lock"));
+  EXPECT_TRUE(RunLock::holder(folder_));
+}
+
+// A full disk does not leave a lock of nobody.
+TEST_F(RunLockTest, ALockThatCannotBeWrittenGoes) {
+  io_faults_arm((folder_ + "/lock").c_str(), io_fault_after, 2, ENOSPC);
+  EXPECT_THROW(RunLock lock(folder_), Error);
+  EXPECT_STREQ(io_faults_struck(), "ftruncate");
+  io_faults_disarm();
+  EXPECT_FALSE(fs::exists(folder_ + "/lock"));
 }
 
 TEST_F(RunLockTest, ADamagedFileIsNoObstacle) {

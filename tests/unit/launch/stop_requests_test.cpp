@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -121,6 +122,32 @@ TEST_F(Interrupted, ByAWarningUnlessTheEndOfTheJobIsKnown) {
   EXPECT_EQ(run(300).request({}, StopRequest::none), StopRequest::none);
   EXPECT_FALSE(saves(StopRequest::end_warning));
   EXPECT_FALSE(stops(StopRequest::end_warning));
+}
+
+// With steps of a minute ranks tell of the same warning up to two steps later. With steps
+// of a second many of them may pass meanwhile.
+TEST_F(Interrupted, AWarningIsTheSameOneAStepLaterHoweverLongStepsAre) {
+  for (const int seconds : {60, 1}) {
+    auto now = std::chrono::steady_clock::time_point(std::chrono::hours(1));
+    BatchJob job;
+    job.seconds_left = 350;
+    StopRequests near(
+        directory_.string(), 0, job, true, [] { return std::optional<double>(350); },
+        [&] { return now; });
+    const auto after_a_step = [&](StopRequest before) {
+      now += std::chrono::seconds(seconds);
+      return near.request({}, before);
+    };
+    EXPECT_EQ(after_a_step(StopRequest::end_warning), StopRequest::none);
+    EXPECT_EQ(after_a_step(StopRequest::end_warning), StopRequest::none) << seconds;
+    EXPECT_EQ(after_a_step(StopRequest::end_warning), StopRequest::none) << seconds;
+    EXPECT_EQ(after_a_step(StopRequest::end_warning),
+              seconds > 1 ? StopRequest::signal : StopRequest::none);
+    now += std::chrono::seconds(10);
+    EXPECT_EQ(after_a_step(StopRequest::none), StopRequest::none);
+    EXPECT_EQ(after_a_step(StopRequest::end_warning), StopRequest::signal)
+        << "another one";
+  }
 }
 
 TEST_F(Interrupted, SavesArePredictedFromBytes) {

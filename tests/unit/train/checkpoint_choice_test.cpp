@@ -212,6 +212,48 @@ TEST(CheckpointChoice, ARunThatBeganElsewhereGoesOnFromItsOwnLaterSteps) {
   }
 }
 
+// Also where what is its own lies in the memory of nodes alone: a node was lost before
+// its first checkpoint.
+TEST(CheckpointChoice, ARunThatBeganElsewhereGoesOnFromItsOwnLaterCopies) {
+  const SharedFolder run;
+  const Folder begun_from, copies;
+  config::RunConfig config;
+  config.run.directory = run.path();
+  config.checkpoint.load_on_mesh_change = true;
+  config.checkpoint.resume = begun_from.step(1);
+  std::int64_t has = 0, asked_after = 0;
+  const auto chosen = [&] {
+    asked_after = -1;
+    return chosen_checkpoint(
+        world(), config, true, [&](std::int64_t after, std::int64_t last) {
+          if (asked_after < 0) asked_after = after;
+          ChosenCheckpoint found;
+          if (has <= after || has > last) return found;
+          found.path = "elsewhere";
+          found.reader = std::make_shared<io::CheckpointReader>(copies.step(has));
+          found.of_copies = true;
+          return found;
+        });
+  };
+  EXPECT_EQ(chosen().path, begun_from.step(1)) << "there are none";
+  EXPECT_EQ(asked_after, 1);
+  EXPECT_TRUE(chosen().of_other);
+  has = 2;
+  EXPECT_EQ(chosen().path, "elsewhere");
+  EXPECT_TRUE(chosen().of_copies);
+  EXPECT_FALSE(chosen().of_other) << "its metrics go on";
+  has = 1;
+  EXPECT_EQ(chosen().path, begun_from.step(1)) << "not from before its beginning";
+  // Who names an own checkpoint means that one.
+  test::Memory memory;
+  io::write_checkpoint(world(), run.path() + "/checkpoints", test::fake_info(1),
+                       test::fake_boxes(memory, 1, 1), 0);
+  has = 2;
+  config.checkpoint.resume = run.path() + "/checkpoints/" + io::step_name(1);
+  EXPECT_EQ(chosen().path, config.checkpoint.resume);
+  EXPECT_EQ(asked_after, -1);
+}
+
 // For a start from elsewhere names are enough: `latest` is not what is loaded.
 TEST(CheckpointChoice, LatestIsMadeToPointAtTheNewestWithAllItsFiles) {
   const Folder folder;
