@@ -65,6 +65,9 @@ class World {
   std::vector<std::string> gather_on_node(const std::string& text);
   double max(double value);
   double sum(double value);
+  // Says whether any rank is. To be asked again and again: for the watchdog it is no
+  // progress.
+  bool any_busy(bool busy);
 
   WorldState& state() const { return *state_; }
 

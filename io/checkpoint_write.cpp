@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/use_device.hpp"
 #include "io/checkpoint_complete.hpp"
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_removal.hpp"
@@ -26,6 +27,13 @@ constexpr int ranks_that_name_all = 64;
 // How many files so many ranks write.
 int files_of(int ranks, int ranks_per_file) {
   return (ranks + ranks_per_file - 1) / ranks_per_file;
+}
+
+// Where there is a GPU among the places of boxes, it.
+Device device_of(const std::vector<TensorBox>& boxes) {
+  const auto at = std::ranges::find_if(
+      boxes, [](const TensorBox& box) { return box.data.device().is_cuda(); });
+  return at != boxes.end() ? at->data.device() : Device::host();
 }
 
 bool is_folder(const std::string& path) {
@@ -126,25 +134,41 @@ void CheckpointWriter::make_folder() {
   Directory::make_own(directory_);
 }
 
+// Work of which the next phase needs the end.
+void CheckpointWriter::start(std::function<void()> work) {
+  work_.start(std::move(work),
+              background_ || (retention_.own_thread && world_.size() > 1));
+}
+
+// While training waits for the files, waiting is no progress: a disk that hangs is for
+// the watchdog to find.
+bool CheckpointWriter::any_busy() {
+  const bool waits = !background_ && phase_ < Phase::removing;
+  return waits ? world_.any_busy(work_.busy()) : world_.max(work_.busy() ? 1 : 0) > 0;
+}
+
 // The ranks whose turn it is write; the others only take the copy of what they will.
+// GPUs are waited for here, where other ranks are heard meanwhile.
 void CheckpointWriter::start_turn(std::function<void()> first) {
   const int rank = world_.rank(), ranks = world_.size(), file = rank / ranks_per_file_;
   const FileTurn turn{rank % ranks_per_file_,
                       std::min(ranks_per_file_, ranks - file * ranks_per_file_)};
-  work_.start(
-      [this, first = std::move(first), file, turn, ranks, mine = turn.place == turn_] {
-        if (first) first();
-        if (!mine) return;
-        report_ = write_shard(Directory::own(directory_).open(temporary_),
-                              shard_path(file, files_of(ranks, ranks_per_file_)), boxes_,
-                              world_.rank() < ranks_that_name_all, turn);
-      },
-      background_);
+  const Device device = device_of(boxes_);
+  Stream(device).synchronize();
+  start([this, first = std::move(first), file, turn, ranks, device,
+         mine = turn.place == turn_] {
+    if (device.is_cuda()) use_device(device);
+    if (first) first();
+    if (!mine) return;
+    report_ = write_shard(Directory::own(directory_).open(temporary_),
+                          shard_path(file, files_of(ranks, ranks_per_file_)), boxes_,
+                          world_.rank() < ranks_that_name_all, turn);
+  });
 }
 
 std::optional<WrittenCheckpoint> CheckpointWriter::poll() {
   while (phase_ != Phase::idle && !done_) {
-    if (world_.max(work_.busy() ? 1 : 0) > 0) return {};
+    if (any_busy()) return {};
     try {
       advance();
     } catch (const comm::Agreed&) {
@@ -219,7 +243,7 @@ void CheckpointWriter::start_gathering() {
 void CheckpointWriter::gather_next() {
   if (indices_->done()) return start_naming();
   indices_->gather_next();
-  if (world_.rank() == 0) work_.start([this] { indices_->merge(); }, background_);
+  if (world_.rank() == 0) start([this] { indices_->merge(); });
 }
 
 // Before anything is sent.
@@ -240,21 +264,18 @@ void CheckpointWriter::start_naming() {
   phase_ = Phase::naming;
   leaving_.clear();
   if (world_.rank() != 0) return;
-  work_.start(
-      [this] {
-        const std::string name = step_name(info_.step);
-        if (indices_) {
-          bytes_ = complete_checkpoint(Directory::own(directory_).open(temporary_), info_,
-                                       indices_->take());
-          views_.drop_if([&](const std::string& other) { return other == name; });
-          publish(directory_, temporary_, name);
-        }
-        point_latest(directory_, name);
-        leaving_ =
-            removal_list(Directory::own(directory_),
-                         set_old_aside(directory_, info_.step, retention_, complete_));
-      },
-      background_);
+  start([this] {
+    const std::string name = step_name(info_.step);
+    if (indices_) {
+      bytes_ = complete_checkpoint(Directory::own(directory_).open(temporary_), info_,
+                                   indices_->take());
+      views_.drop_if([&](const std::string& other) { return other == name; });
+      publish(directory_, temporary_, name);
+    }
+    point_latest(directory_, name);
+    leaving_ = removal_list(Directory::own(directory_),
+                            set_old_aside(directory_, info_.step, retention_, complete_));
+  });
 }
 
 // Every rank learns what leaves, and removes its share.

@@ -249,6 +249,18 @@ double World::max(double value) {
   return result;
 }
 
+bool World::any_busy(bool busy) {
+  if (state_->alone()) return busy;
+  const double own = busy ? 1 : 0;
+  double any = own;
+  MPI_Request request;
+  check_mpi(
+      MPI_Iallreduce(&own, &any, 1, MPI_DOUBLE, MPI_MAX, state_->world.get(), &request),
+      "MPI_Iallreduce");
+  WorldCall(*state_, "any_busy", false).wait(request);
+  return any > 0;
+}
+
 // In rank order, as all sums.
 double World::sum(double value) {
   if (state_->alone()) return value;
