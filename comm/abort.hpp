@@ -12,6 +12,15 @@ namespace trireme::comm {
 // thread.
 [[noreturn]] void abort_job(Status status);
 
+// Ends this process with `status` after so many seconds if nothing has until then: for
+// what may hang before abort_job() is called, such as a file system. Any thread.
+void end_within(int seconds, Status status) noexcept;
+
+// For a report: with a flight recorder, a word with other ranks and thousands of
+// positions to read it may rightly take half of that at scale, and a rank that has to
+// wait for another's report 15 s.
+constexpr int most_report_seconds = 60;
+
 // Reports `error` once for all ranks that fail alike, then ends the job with its status.
 [[noreturn]] void end_job(std::exception_ptr error) noexcept;
 

@@ -107,8 +107,13 @@ bool is_flight_file(std::string_view name);
 // collectives, to `directory`/recorder-00000.jsonl. Any thread; throws nothing, for it is
 // called when all else has failed: false when the file could not be written.
 bool dump_flight(const std::string& directory, int rank) noexcept;
-// The same into the directory of the watchdog in force; false when there is none.
+// The same into the directory of the watchdog in force; false when there is none, or when
+// the file system does not answer for some seconds. The same holds of what follows: one
+// that hangs says that nobody else has found or reported anything.
 bool dump_flight() noexcept;
+
+// How many ranks have written theirs, by one listing.
+int count_recorders(const std::string& directory);
 
 // True for one rank of the job, once, where a watchdog is in force: that which creates a
 // file in its directory. True for all where none is. Any thread.

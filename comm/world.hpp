@@ -45,6 +45,7 @@ class World {
   // Seconds after which a wait in any collective of this world is a hang (0, as at the
   // start: never). A hang is reported once and ends the job with Status::hang.
   void set_timeout(double seconds);
+  double timeout() const;
 
   // Whether communicators of NCCL that are made from now on share resources: less memory
   // of the GPU, and kernels of all of them run in the order of the calls. Alike on all
@@ -65,6 +66,9 @@ class World {
   std::vector<std::string> gather_on_node(const std::string& text);
   double max(double value);
   double sum(double value);
+  // Says whether any rank is. To be asked again and again: for the watchdog it is no
+  // progress.
+  bool any_busy(bool busy);
 
   WorldState& state() const { return *state_; }
 

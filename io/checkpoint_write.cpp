@@ -9,6 +9,8 @@
 #include "base/log.hpp"
 #include "base/path.hpp"
 #include "base/split.hpp"
+#include "base/use_device.hpp"
+#include "comm/abort.hpp"
 #include "io/checkpoint_complete.hpp"
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_removal.hpp"
@@ -19,15 +21,26 @@ namespace trireme::io {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
 
 // The first ranks name all tensors that they hold, so that one that nobody writes is
 // found on the meshes on which the rules of who writes are tested. More ranks would only
 // repeat it, and what rank 0 is sent would grow with the boxes that replicas hold.
 constexpr int ranks_that_name_all = 64;
 
+// How many times as long as another rank a disk may take that training waits for.
+constexpr int patience_with_disks = 10;
+
 // How many files so many ranks write.
 int files_of(int ranks, int ranks_per_file) {
   return static_cast<int>(divide_up(ranks, ranks_per_file));
+}
+
+// Where there is a GPU among the places of boxes, it.
+Device device_of(const std::vector<TensorBox>& boxes) {
+  const auto at = std::ranges::find_if(
+      boxes, [](const TensorBox& box) { return box.data.device().is_cuda(); });
+  return at != boxes.end() ? at->data.device() : Device::host();
 }
 
 // Which folder a path names now; none: it names nothing.
@@ -123,25 +136,52 @@ void CheckpointWriter::make_folder() {
   Directory::make_own(directory_);
 }
 
+// Work of which the next phase needs the end.
+void CheckpointWriter::start(std::function<void()> work) {
+  started_ = Clock::now();
+  work_.start(std::move(work),
+              background_ || (retention_.own_thread && world_.size() > 1));
+}
+
+// While training waits for the files, waiting is no progress: a disk that hangs is for
+// the watchdog to find, which may look sooner than the limit here.
+bool CheckpointWriter::any_busy() {
+  const bool waits = !background_ && phase_ < Phase::removing;
+  if (!waits) return world_.max(work_.busy() ? 1 : 0) > 0;
+  const double limit = patience_with_disks * world_.timeout();
+  if (limit > 0 && work_.busy() && Clock::now() - started_ > Seconds(limit))
+    comm::end_job(std::make_exception_ptr(Error(
+        Status::hang,
+        format(
+            "{}: has not been written in {} s, {} times comm.timeout_seconds: the disk "
+            "of rank {} on host {} hangs",
+            directory_ + "/" + temporary_, static_cast<std::int64_t>(limit),
+            patience_with_disks, world_.rank(), world_.host()))));
+  return world_.any_busy(work_.busy());
+}
+
 // The ranks whose turn it is write; the others only take the copy of what they will.
+// GPUs are waited for here, where other ranks are heard meanwhile.
 void CheckpointWriter::start_turn(std::function<void()> first) {
   const int rank = world_.rank(), ranks = world_.size(), file = rank / ranks_per_file_;
   const FileTurn turn{rank % ranks_per_file_,
                       std::min(ranks_per_file_, ranks - file * ranks_per_file_)};
-  work_.start(
-      [this, first = std::move(first), file, turn, ranks, mine = turn.place == turn_] {
-        if (first) first();
-        if (!mine) return;
-        report_ = write_shard(Directory::own(directory_).open(temporary_),
-                              shard_path(file, files_of(ranks, ranks_per_file_)), boxes_,
-                              world_.rank() < ranks_that_name_all, turn);
-      },
-      background_);
+  const Device device = device_of(boxes_);
+  Stream(device).synchronize();
+  start([this, first = std::move(first), file, turn, ranks, device,
+         mine = turn.place == turn_] {
+    if (device.is_cuda()) use_device(device);
+    if (first) first();
+    if (!mine) return;
+    report_ = write_shard(Directory::own(directory_).open(temporary_),
+                          shard_path(file, files_of(ranks, ranks_per_file_)), boxes_,
+                          world_.rank() < ranks_that_name_all, turn);
+  });
 }
 
 std::optional<WrittenCheckpoint> CheckpointWriter::poll() {
   while (phase_ != Phase::idle && !done_) {
-    if (world_.max(work_.busy() ? 1 : 0) > 0) return {};
+    if (any_busy()) return {};
     try {
       advance();
     } catch (const comm::Agreed&) {
@@ -216,7 +256,7 @@ void CheckpointWriter::start_gathering() {
 void CheckpointWriter::gather_next() {
   if (indices_->done()) return start_naming();
   indices_->gather_next();
-  if (world_.rank() == 0) work_.start([this] { indices_->merge(); }, background_);
+  if (world_.rank() == 0) start([this] { indices_->merge(); });
 }
 
 // Before anything is sent.
@@ -237,21 +277,18 @@ void CheckpointWriter::start_naming() {
   phase_ = Phase::naming;
   leaving_.clear();
   if (world_.rank() != 0) return;
-  work_.start(
-      [this] {
-        const std::string name = step_name(info_.step);
-        if (indices_) {
-          bytes_ = complete_checkpoint(Directory::own(directory_).open(temporary_), info_,
-                                       indices_->take());
-          views_.drop_if([&](const std::string& other) { return other == name; });
-          publish(directory_, temporary_, name);
-        }
-        point_latest(directory_, name);
-        leaving_ =
-            removal_list(Directory::own(directory_),
-                         set_old_aside(directory_, info_.step, retention_, complete_));
-      },
-      background_);
+  start([this] {
+    const std::string name = step_name(info_.step);
+    if (indices_) {
+      bytes_ = complete_checkpoint(Directory::own(directory_).open(temporary_), info_,
+                                   indices_->take());
+      views_.drop_if([&](const std::string& other) { return other == name; });
+      publish(directory_, temporary_, name);
+    }
+    point_latest(directory_, name);
+    leaving_ = removal_list(Directory::own(directory_),
+                            set_old_aside(directory_, info_.step, retention_, complete_));
+  });
 }
 
 // Every rank learns what leaves, and removes its share.

@@ -33,11 +33,13 @@ struct WrittenCheckpoint {
 // The checkpoints of one run, one at a time, each in phases: every rank writes its shard,
 // or ranks that share a file do so in turn, then rank 0 makes them whole and gives them
 // their name (io/checkpoint.hpp says what that guarantees). Then each rank removes its
-// share of old ones, and rank 0 what is left of them. In the background a thread of each
-// rank does all that; old ones are always removed there. Another thread of rank 0 makes
-// the views of checkpoints that have their name, which no other phase waits for. MPI is
-// called by the caller's thread only. All calls are collective over the world, made in
-// the same order by every rank.
+// share of old ones, and rank 0 what is left of them. A thread of each rank does all
+// that, in the background or while the callers wait: then, too, ranks are asked whether
+// they are ready instead of being waited for in a collective, which has a limit. A rank
+// that is alone writes in the caller's thread. Another thread of rank 0 makes the views
+// of checkpoints that have their name, which no other phase waits for. MPI is called by
+// the caller's thread only. All calls are collective over the world, made in the same
+// order by every rank.
 class CheckpointWriter {
  public:
   // ranks_per_file: ranks next to each other write so many to a file.
@@ -57,7 +59,7 @@ class CheckpointWriter {
   // there is one, with which the work begins. Throws as write_checkpoint() does.
   void begin(const CheckpointInfo& info, std::vector<TensorBox> boxes, bool background,
              std::function<void()> first = {});
-  // Goes on without waiting for a disk (unless the work is not in the background). The
+  // Goes on without waiting for a disk (unless the caller's thread does the work). The
   // checkpoint that this call brought to its name, if it did. Throws an Agreed
   // Error(cannot_create) or Error(io) when it failed; earlier checkpoints are then as
   // they were, and another may be begun.
@@ -82,6 +84,8 @@ class CheckpointWriter {
     removing,
     removing_rest
   };
+  void start(std::function<void()> work);
+  bool any_busy();
   void advance();
   void start_turn(std::function<void()> first);
   void start_gathering();
@@ -110,8 +114,8 @@ class CheckpointWriter {
   std::string leaving_;          // a removal_list() of old ones
   std::set<std::string> stays_;  // what cannot be removed, and was said
   std::optional<WrittenCheckpoint> done_;
-  std::chrono::steady_clock::time_point begun_;
-  ViewQueue views_;  // of rank 0
+  std::chrono::steady_clock::time_point begun_, started_;  // the save, its phase's work
+  ViewQueue views_;                                        // of rank 0
   Background work_;  // last: its thread uses the others
 };
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
+#include <chrono>
 #include <new>
 #include <optional>
 #include <system_error>
@@ -67,6 +68,7 @@ int lowest(WorldState& state, int value) {
     log::error("trireme: error: " + failure.message);
     ::_exit(static_cast<int>(failure.status));
   }
+  end_within(most_report_seconds, failure.status);
   if (!may_report(*state)) {
     ::sleep(3);  // another rank does, and its MPI_Abort ends this one
   } else {
@@ -87,18 +89,21 @@ int leave_together(World& world, const Agreed& error) {
 
 }  // namespace
 
-void abort_job(Status status) {
-  const int code = static_cast<int>(status);
-  // Should the abort itself hang, this process still ends: by a signal where there is no
-  // memory for a thread.
+// By a signal where there is no memory for a thread.
+void end_within(int seconds, Status status) noexcept {
   try {
-    std::thread([code] {
-      ::sleep(10);
-      ::_exit(code);
+    std::thread([seconds, status] {
+      std::this_thread::sleep_for(std::chrono::seconds(seconds));
+      ::_exit(static_cast<int>(status));
     }).detach();
   } catch (const std::system_error&) {
-    ::alarm(10);
+    ::alarm(static_cast<unsigned>(seconds));
   }
+}
+
+void abort_job(Status status) {
+  const int code = static_cast<int>(status);
+  end_within(10, status);  // the abort itself may hang
   log::let_errors_arrive();
   if (mpi_is_usable()) MPI_Abort(MPI_COMM_WORLD, code);
   ::_exit(code);

@@ -97,6 +97,7 @@ void end_hang(WorldState& state, const Awaited& awaited, double waited) {
   const Note own = Note::of(state.rank, awaited, waited);
   HangNotes heard(state, own);
   heard.listen();
+  end_within(most_report_seconds, Status::hang);
   dump_flight();
   if (heard.speaks() && may_report(state))
     report_hang(state, own.text(), waited,

@@ -77,15 +77,15 @@ void WorldState::progress() {
   }
 }
 
-WorldCall::WorldCall(WorldState& state, const char* operation)
-    : state_(state), operation_(operation) {
+WorldCall::WorldCall(WorldState& state, const char* operation, bool is_progress)
+    : state_(state), operation_(operation), is_progress_(is_progress) {
   ++state_.sequence;
-  trace().mark();
+  if (is_progress_) trace().mark();
 }
 
 WorldCall::~WorldCall() {
   state_.operation = nullptr;
-  trace().mark();
+  if (is_progress_) trace().mark();
 }
 
 void WorldCall::wait(MPI_Request& request) {

@@ -32,7 +32,8 @@ class Mover {
 // rank waits.
 class WorldCall {
  public:
-  WorldCall(WorldState& state, const char* operation);
+  // is_progress: for the watchdog; not of what is asked again and again.
+  WorldCall(WorldState& state, const char* operation, bool is_progress = true);
   ~WorldCall();
   WorldCall(const WorldCall&) = delete;
   WorldCall& operator=(const WorldCall&) = delete;
@@ -42,6 +43,7 @@ class WorldCall {
  private:
   WorldState& state_;
   const char* operation_;
+  bool is_progress_;
 };
 
 struct WorldState {

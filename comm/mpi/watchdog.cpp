@@ -7,6 +7,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <future>
+#include <memory>
+#include <system_error>
 
 #include "base/directory.hpp"
 #include "base/log.hpp"
@@ -25,17 +29,50 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto report_name = "report.txt";
+constexpr std::string_view recorder_prefix = "recorder-";
 
 // Where dump_flight() writes; set before the thread starts and left as it is.
-std::mutex flight_mutex;
-std::string flight_directory, alarm_marker;
-int flight_rank = 0;
+struct Flight {
+  std::string directory, marker;
+  int rank = 0;
+};
+std::mutex flight_mutex, dump_mutex;
+Flight flight_in_force;
+
+Flight flight() {
+  const std::lock_guard lock(flight_mutex);
+  return flight_in_force;
+}
 
 void set_flight(const std::string& directory, int rank, const std::string& marker) {
   const std::lock_guard lock(flight_mutex);
-  flight_directory = directory;
-  alarm_marker = marker;
-  flight_rank = rank;
+  flight_in_force = {directory, marker, rank};
+}
+
+// A file system may hang, and a report must not hang with it. 10,000 ranks may take a few
+// seconds to write their recorders.
+constexpr std::chrono::seconds most_for_a_look(2), most_for_a_recorder(5);
+
+// What `ask` answers, or `otherwise` where it takes too long: the thread that asks is
+// then left behind.
+bool answer_within(std::chrono::seconds limit, bool otherwise,
+                   std::function<bool()> ask) {
+  const auto promise = std::make_shared<std::promise<bool>>();
+  std::future<bool> answer = promise->get_future();
+  try {
+    std::thread([promise, ask, otherwise] {
+      bool said = otherwise;
+      try {
+        said = ask();
+      } catch (...) {
+      }
+      promise->set_value(said);
+    }).detach();
+  } catch (const std::system_error&) {
+    return ask();
+  }
+  const bool is_there = answer.wait_for(limit) == std::future_status::ready;
+  return is_there ? answer.get() : otherwise;
 }
 
 // Readers see the old text or the new one.
@@ -59,7 +96,7 @@ bool is_for_peers(std::string_view name) {
 }
 
 bool is_for_people(std::string_view name) {
-  return name.starts_with("recorder-") || name == report_name;
+  return name.starts_with(recorder_prefix) || name == report_name;
 }
 
 // False when it is there already.
@@ -74,7 +111,9 @@ bool make_file(const std::string& directory, const std::string& name) try {
   return true;
 }
 
-std::string recorder(int rank) { return "recorder-" + five_digits(rank) + ".jsonl"; }
+std::string recorder(int rank) {
+  return std::string(recorder_prefix) + five_digits(rank) + ".jsonl";
+}
 
 // Makes it. What a run that ended in a hang has left for its peers goes away; what it has
 // left for people moves to before/.
@@ -102,23 +141,42 @@ bool dump_flight(const std::string& directory, int rank) noexcept try {
   return false;
 }
 
-bool dump_flight() noexcept {
-  const std::lock_guard lock(flight_mutex);
-  return !flight_directory.empty() && dump_flight(flight_directory, flight_rank);
+bool dump_flight() noexcept try {
+  const Flight now = flight();
+  if (now.directory.empty()) return false;
+  return answer_within(most_for_a_recorder, false, [now] {
+    const std::lock_guard lock(dump_mutex);
+    return dump_flight(now.directory, now.rank);
+  });
+} catch (...) {
+  return false;
 }
 
 bool alarm_is_raised() noexcept try {
-  const std::lock_guard lock(flight_mutex);
-  return !alarm_marker.empty() && exists(flight_directory, alarm_marker);
+  const Flight now = flight();
+  if (now.marker.empty()) return false;
+  return answer_within(most_for_a_look, false,
+                       [now] { return exists(now.directory, now.marker); });
 } catch (...) {
   return false;
 }
 
 bool claim_report() noexcept try {
-  const std::lock_guard lock(flight_mutex);
-  return alarm_marker.empty() || make_file(flight_directory, alarm_marker + "-report");
+  const Flight now = flight();
+  if (now.marker.empty()) return true;
+  return answer_within(most_for_a_look, true, [now] {
+    return make_file(now.directory, now.marker + "-report");
+  });
 } catch (...) {
   return true;
+}
+
+int count_recorders(const std::string& directory) try {
+  const auto names = Directory::own(directory).names();
+  return static_cast<int>(std::ranges::count_if(
+      names, [](const std::string& name) { return name.starts_with(recorder_prefix); }));
+} catch (const Error&) {
+  return 0;
 }
 
 Watchdog::Watchdog(World& world, WatchdogConfig config)
@@ -252,6 +310,7 @@ bool Watchdog::someone_gets_on() const {
 
 // One rank reports: the one that makes the file.
 void Watchdog::raise_alarm() {
+  end_within(most_report_seconds, Status::hang);
   if (!make_file(config_.directory, marker())) join_alarm();
   if (!may_report_now()) join_alarm();  // the main thread of a rank reports already
   // 1. The others see the file and write where they are.
@@ -278,16 +337,16 @@ void Watchdog::raise_alarm() {
 }
 
 // Until all ranks have written theirs, or as long as those can take that are not stopped.
+// One look is one listing, whatever the number of ranks is.
 void Watchdog::await_recorders() const {
   const auto end =
       Clock::now() + std::chrono::duration<double>(std::max(2 * interval_, 3.0));
-  for (int rank = 0; rank < world_.size(); ++rank) {
-    while (!exists(config_.directory, recorder(rank)) && Clock::now() < end)
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
+  while (Clock::now() < end && count_recorders(config_.directory) < world_.size())
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
 void Watchdog::join_alarm() {
+  end_within(most_report_seconds, Status::hang);
   publish(true);
   dump_flight();
   // The reporter's abort ends this rank; should it fail, this rank still ends.
@@ -301,6 +360,7 @@ void Watchdog::look_at_devices() {
   try {
     async_errors().look();
   } catch (const Error& error) {
+    end_within(most_report_seconds, error.status());
     std::this_thread::sleep_for(
         std::chrono::milliseconds(std::min(30 * world_.rank(), 2000)));
     if (may_report_now())

@@ -207,6 +207,8 @@ void World::set_timeout(double seconds) {
   state_->timeout_name = "comm.timeout_seconds";
 }
 
+double World::timeout() const { return state_->timeout_seconds; }
+
 void World::set_nccl_sharing(bool share) { state_->nccl_sharing = share; }
 
 std::string World::broadcast(const std::string& text, int root) {
@@ -244,6 +246,18 @@ double World::max(double value) {
             "MPI_Iallreduce");
   state_->wait(request, "max");
   return result;
+}
+
+bool World::any_busy(bool busy) {
+  if (state_->alone()) return busy;
+  const double own = busy ? 1 : 0;
+  double any = own;
+  MPI_Request request;
+  check_mpi(
+      MPI_Iallreduce(&own, &any, 1, MPI_DOUBLE, MPI_MAX, state_->world.get(), &request),
+      "MPI_Iallreduce");
+  WorldCall(*state_, "any_busy", false).wait(request);
+  return any > 0;
 }
 
 // In rank order, as all sums.

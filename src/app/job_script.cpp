@@ -58,7 +58,7 @@ fi
 
 # --mpi=pmix is for Open MPI; MPICH and its kin want --mpi=pmi2, Cray --mpi=cray_shasta.
 launch() {
-  exec srun ${nodes:+--nodes="$node_count" --nodelist="$nodes" --ntasks="$tasks"} \
+  exec srun ${nodes:+--nodes="$node_count" --nodelist="$(srun_nodes)" --ntasks="$tasks"} \
     --mpi="${TRIREME_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --cpu-bind=cores \
     ${TRIREME_BCAST:+--bcast="$TRIREME_BCAST"} $send_libs \
     "$trireme" train "$deck" "$@"

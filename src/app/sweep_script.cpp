@@ -53,17 +53,44 @@ node_tasks=${SLURM_NTASKS_PER_NODE:-$(((${SLURM_NTASKS:-1} + node_count - 1) / n
 most_nodes=$node_count
 nodes=  # of the next start, with commas; none: all of the job, as Slurm gives them
 tasks=$SLURM_NTASKS
+asked=         # for the end, by a signal between two starts
+unanswered=0   # questions to Slurm, one after the other
+
+# Sets `said` to what Slurm answers. A controller that is busy or starts anew says nothing: it is
+# asked again, for ten minutes in all or until a signal comes. False without an answer.
+ask() {
+  local before=$asked
+  while said=$("$@" 2>/dev/null); [ -z "$said" ]; do
+    [ $((unanswered += 1)) -lt 60 ] && [ "$asked" = "$before" ] || return
+    sleep 10
+  done
+  unanswered=0
+}
+# Sets `said` to a heading, and a line with the state of each node of the job.
+ask_for_nodes() { ask squeue -h -j "$job" -o %N && ask sinfo -N -n "$said" -o '%N %T'; }
+nodes_up() { awk 'NR > 1 && $2 !~ /down|fail|[*]/ && !seen[$1]++ { print $1 }' <<<"$said"; }
+# The nodes for srun. One word of a command has 128 KiB at most: more names go in brackets.
+srun_nodes() {
+  if [ ${#nodes} -lt 60000 ]; then
+    echo "$nodes"
+  else
+    tr , '\n' <<<"$nodes" | split -l 10000 --filter='scontrol show hostlist /dev/stdin' | paste -sd,
+  fi
+}
 
 # Sets them. Nodes: those of the job that are neither down nor bad, in order, at most as many as
-# the last start had. False where none is left.
+# the last start had. False where none is left. Where Slurm tells no states (PrivateData) those of
+# the last start stay.
 choose_nodes() {
-  local known up
+  local up
   doubts=
-  known=$(sinfo -h -N -n "$(squeue -h -j "$job" -o %N)" -o '%N %T' 2>/dev/null)
-  [ -n "$known" ] || return 0
-  doubts=$(awk '$2 !~ /down|fail/ && $2 ~ /[*]/' <<<"$known")
-  mapfile -t up < <(awk '$2 !~ /down|fail|[*]/ && !seen[$1]++ { print $1 }' <<<"$known" |
-    grep -vxFf <(cut -d. -f1 "$TRIREME_BAD_HOSTS" 2>/dev/null))
+  ask_for_nodes || said=
+  if [[ $said != *$'\n'* ]]; then
+    [ -n "$nodes" ] || [ "$node_count" = "$all_nodes" ]
+    return
+  fi
+  doubts=$(awk '$2 !~ /down|fail/ && $2 ~ /[*]/' <<<"$said")
+  mapfile -t up < <(nodes_up | grep -vxFf <(cut -d. -f1 "$TRIREME_BAD_HOSTS" 2>/dev/null))
   [ ${#up[@]} -gt 0 ] || return 1
   [ ${#up[@]} -ge "$node_count" ] || node_count=${#up[@]}
   [ "$node_count" -lt "$all_nodes" ] || return 0
@@ -72,7 +99,7 @@ choose_nodes() {
   [ "$tasks" -le "${SLURM_NTASKS:-$tasks}" ] || tasks=$SLURM_NTASKS
 }
 on_each_node() {
-  timeout 60 srun --overlap --mpi=none ${nodes:+--nodelist="$nodes"} --nodes="$node_count" \
+  timeout 60 srun --overlap --mpi=none ${nodes:+--nodelist="$(srun_nodes)"} --nodes="$node_count" \
     --ntasks="$node_count" --ntasks-per-node=1 --cpus-per-task=1 "$@"
 }
 # A node may be gone before Slurm knows of it: each has to do something first. One that does not
@@ -91,10 +118,27 @@ find_nodes() {
 }
 # Slurm calls a job that was cancelled or preempted, or is out of time, RUNNING no more.
 running() {
-  case $(scontrol --oneliner show job "$job" 2>/dev/null) in
+  ask scontrol --oneliner show job "$job"
+  case $said in
     "JobId=$SLURM_JOB_ID "*" JobState=RUNNING "*) ;;
     *) false ;;
   esac
+}
+# A controller that answers may still be too busy for this: it is asked six times.
+requeue() {
+  local i why
+  for i in 1 2 3 4 5 6; do
+    running || break
+    scontrol requeue "$job" && return
+    [ $i = 6 ] || sleep 10
+  done
+  case $said in
+    '') why="Slurm does not answer" ;;
+    *" JobState=RUNNING "*) why="Slurm refuses" ;;
+    *) why="Slurm calls it $(sed 's/.* JobState=\([A-Z_]*\).*/\1/' <<<"$said")" ;;
+  esac
+  echo "job $job: not queued again after status $status: $why; to go on submit it again"
+  return 1
 }
 
 # Copies in memory (checkpoint.partner), of each node of the job that is up, wherever the ranks
@@ -103,8 +147,7 @@ running() {
 remove_copies() {
   local up find
   running || return
-  mapfile -t up < <(sinfo -h -N -n "$(squeue -h -j "$job" -o %N)" -o '%N %T' 2>/dev/null |
-    awk '$2 !~ /down|fail|[*]/ && !seen[$1]++ { print $1 }')
+  ask_for_nodes && mapfile -t up < <(nodes_up)
   if [ ${#up[@]} -gt 0 ]; then
     node_count=${#up[@]} nodes=$(IFS=,; echo "${up[*]}")
   fi
@@ -113,8 +156,10 @@ remove_copies() {
   on_each_node bash -c "$find"'; rm -rf "$at/trireme-$UID-$0-"*' "$job" "${TRIREME_COPIES:-${copies:-/dev/shm}}"
 }
 
-[ "$node_count" = "$all_nodes" ] || choose_nodes
-asked=
+[ "$node_count" = "$all_nodes" ] || choose_nodes || {
+  echo "job $job: not started: Slurm does not say which of its nodes are up; submit it again" >&2
+  exit 71
+}
 while true; do
   echo "start ${SLURM_RESTART_COUNT:-0}.$TRIREME_ATTEMPT" >>"$TRIREME_STARTS" || most_starts=0
   trap 'kill -USR1 "$ranks" 2>/dev/null' USR1
@@ -142,7 +187,7 @@ trap '' USR1 TERM
 
 copies=$(cat "$TRIREME_COPIES_NOTE" 2>/dev/null)
 rm -f "$TRIREME_BAD_HOSTS" "$TRIREME_COPIES_NOTE"
-[ $again != no ] && running && scontrol requeue "$job" && exit $status
+[ $again != no ] && requeue && exit $status
 rm -f "$TRIREME_STARTS"
 case $status in
   0 | 6[456] | 73 | 75) [ "$TRIREME_ATTEMPT" -gt 0 ] && remove_copies ;;  # of nodes left out
@@ -211,7 +256,7 @@ if [ -n "$TRIREME_BCAST" ] && srun --help 2>/dev/null | grep -q -- --send-libs; 
 fi
 
 launch() {
-  exec srun ${nodes:+--nodes="$node_count" --nodelist="$nodes" --ntasks="$tasks"} \
+  exec srun ${nodes:+--nodes="$node_count" --nodelist="$(srun_nodes)" --ntasks="$tasks"} \
     --mpi="${TRIREME_SRUN_MPI:-pmix}" --kill-on-bad-exit=1 --cpu-bind=cores \
     ${TRIREME_BCAST:+--bcast="$TRIREME_BCAST"} $send_libs \
     "$trireme" train --manifest "$folder/sweep.toml" --index "$index"

@@ -73,15 +73,20 @@ ReceivedCopy::ReceivedCopy(comm::Group& group, int from, const io::ShardCopies& 
   head_came_ = receive(group_, stream_, &head_, sizeof head_, from_);
 }
 
-// The room first: what is sent then has a place.
-void ReceivedCopy::prepare() {
+// The system clears the pages: a quarter of a second a GB.
+void ReceivedCopy::take_room() {
+  texts_.resize(static_cast<std::size_t>(head_.manifest_bytes + head_.index_bytes));
+  if (head_.file_bytes > 0)
+    file_ = copies_.create_file(head_.step, static_cast<int>(head_.shard),
+                                static_cast<int>(head_.shards), head_.file_bytes);
+}
+
+// What is sent then has a place.
+void ReceivedCopy::answer() {
   prepared_ = true;
   if (head_.step < 0) return;
   try {
-    texts_.resize(static_cast<std::size_t>(head_.manifest_bytes + head_.index_bytes));
-    if (head_.file_bytes > 0)
-      file_ = copies_.create_file(head_.step, static_cast<int>(head_.shard),
-                                  static_cast<int>(head_.shards), head_.file_bytes);
+    room_.finish();
     accepted_ = 1;
   } catch (const Error&) {
     failure_ = std::current_exception();
@@ -95,8 +100,13 @@ void ReceivedCopy::prepare() {
 
 bool ReceivedCopy::begin(bool wait) {
   if (prepared_) return true;
-  if (!is_done(head_came_, wait)) return false;
-  prepare();
+  if (!has_head_) {
+    if (!is_done(head_came_, wait)) return false;
+    has_head_ = true;
+    if (head_.step >= 0) room_.start([this] { take_room(); }, !wait);
+  }
+  if (!wait && room_.busy()) return false;
+  answer();
   return true;
 }
 

@@ -1,7 +1,8 @@
 // The copy of a shard on its way from one rank to another.
 // SPDX-License-Identifier: Apache-2.0
-// A head says what comes; the receiver takes the room for it and answers; then come the
-// texts and the file, out of one node's memory into the other's.
+// A head says what comes; the receiver takes the room for it, in a thread beside
+// training, and answers; then come the texts and the file, out of one node's memory into
+// the other's.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "base/device.hpp"
 #include "comm/group.hpp"
+#include "io/background.hpp"
 #include "io/shard_copies.hpp"
 
 namespace trireme::train {
@@ -49,6 +51,8 @@ class SentCopy {
 class ReceivedCopy {
  public:
   ReceivedCopy(comm::Group& group, int from, const io::ShardCopies& copies);
+  ReceivedCopy(const ReceivedCopy&) = delete;
+  ReceivedCopy& operator=(const ReceivedCopy&) = delete;
   bool begin(bool wait);
   bool advance(bool wait);
   // After the end: the copy counts from here on, if one came. Throws Error, also where it
@@ -56,7 +60,8 @@ class ReceivedCopy {
   void finish();
 
  private:
-  void prepare();
+  void take_room();
+  void answer();
 
   comm::Group& group_;
   int from_ = 0;
@@ -66,9 +71,10 @@ class ReceivedCopy {
   std::string texts_;
   io::MappedFile file_;
   std::uint8_t accepted_ = 0;
-  bool prepared_ = false;
+  bool has_head_ = false, prepared_ = false;
   std::exception_ptr failure_;
   comm::Handle head_came_, answered_, texts_came_, file_came_;
+  io::Background room_;  // last: its thread uses the others
 };
 
 }  // namespace trireme::train

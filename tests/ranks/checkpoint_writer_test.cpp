@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/trace.hpp"
 #include "io/checkpoint_find.hpp"
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_removal.hpp"
@@ -104,6 +106,29 @@ TEST(CheckpointWriter, PollsToTheEndAndBeginsOnlyThen) {
   EXPECT_EQ(done->step, 1);
   EXPECT_FALSE(writer.poll().has_value());
   EXPECT_EQ(find_checkpoint(folder.path()), folder.path() + "/step-00000001");
+}
+
+// Without the background, too, the other ranks ask again and again; to the watchdog that
+// is no progress.
+TEST(CheckpointWriter, ASlowDiskIsNoHang) {
+  const SharedFolder folder;
+  CheckpointWriter writer(world(), folder.path(), {});
+  Model model;
+  const bool is_last = world().rank() + 1 == world().size();
+  std::int64_t before = 0, after = 0;
+  world().set_timeout(1);
+  writer.begin(fake_info(1), model.boxes, false, [&] {
+    before = comm::trace().progress();
+    if (is_last) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    after = comm::trace().progress();
+  });
+  const auto done = writer.wait_for_name();
+  world().set_timeout(0);
+  ASSERT_TRUE(done.has_value());
+  EXPECT_EQ(done->step, 1);
+  EXPECT_EQ(before, after);
+  writer.finish();
+  expect_fake(folder.path() + "/" + step_name(1));
 }
 
 // The main thread learns of it at its next call, and may go on.

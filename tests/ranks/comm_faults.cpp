@@ -1,12 +1,19 @@
 // A program that goes wrong on purpose: comm_faults <fault>.
 // SPDX-License-Identifier: Apache-2.0
 // comm_faults.sh runs it. With TRIREME_TEST_DEVICE=cuda its tensors lie on a GPU.
+// Fortified headers have other functions in place of those that are replaced here.
+#undef _FORTIFY_SOURCE
+#include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <csignal>
+#include <cstdarg>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <string>
 
@@ -35,6 +42,42 @@ Device device() {
 void oversleep() {
   for (int second = 0; second < 60; ++second) ::sleep(1);
 }
+
+// The name of a folder on a disk that hangs: who opens anything there does not come back.
+std::atomic<const char*> hanging_folder{nullptr};
+
+int open_unless_it_hangs(int folder, const char* path, int flags, mode_t mode) {
+  const char* const hangs = hanging_folder;
+  if (hangs != nullptr && std::strstr(path, hangs) != nullptr) oversleep();
+  return static_cast<int>(::syscall(SYS_openat, folder, path, flags, mode));
+}
+
+}  // namespace
+
+// In place of the C library's.
+extern "C" int open(const char* path, int flags, ...) {
+  std::va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  return open_unless_it_hangs(AT_FDCWD, path, flags, mode);
+}
+
+extern "C" int openat(int folder, const char* path, int flags, ...) {
+  std::va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  return open_unless_it_hangs(folder, path, flags, mode);
+}
+
+// Of fortified callers.
+extern "C" int __open_2(const char* path, int flags) { return open(path, flags); }
+extern "C" int __openat_2(int folder, const char* path, int flags) {
+  return openat(folder, path, flags);
+}
+
+namespace {
 
 class Faults {
  public:
@@ -81,6 +124,7 @@ class Faults {
     // The end of the job wakes it, and gives it a second before it kills it.
     if (fault == "woken" && world_.rank() == 0) ::raise(SIGSTOP);
     if (fault == "late" && last) oversleep();
+    if (fault == "late_without_disk") without_disk(last);
     // Some have waited for a second when the time of the others is over.
     if (fault == "late_apart") {
       world_.set_timeout(5);
@@ -123,6 +167,14 @@ class Faults {
     const std::int64_t due = fault == "large" ? 1 << 20 : 1000;
     const std::int64_t own = fault == "short" ? 900 : fault == "long" ? 1100 : 1000000;
     reduce(last ? own : due);
+  }
+
+  // A watchdog is in force, whose looks are rare; its folder hangs when the time is over.
+  void without_disk(bool last) {
+    const Watchdog dog(world_, {.seconds = 1000, .directory = flight_});
+    hanging_folder = ::strrchr(flight_.c_str(), '/') + 1;
+    if (last) oversleep();
+    reduce(1000);
   }
 
   static bool watched(const std::string& fault) { return fault.starts_with("watch_"); }

@@ -53,6 +53,7 @@ for ranks in 3; do
   expect in_flight_all $ranks 74 1 'lost on every rank'
   expect woken $ranks 82 1 'late: rank 0 (host'
   expect late $ranks 82 1 "all_reduce #2 fp32\[1000\] on axis 'everyone' .*late: rank $last (host .*) never entered it"
+  expect late_without_disk $ranks 82 1 "all_reduce #2 fp32\[1000\] .*late: rank $last (host .*) never entered it"
   expect late_at_barrier $ranks 82 1 "barrier #.* on axis 'world' .*late: rank $last (host"
   expect late_at_start $ranks 82 1 "(TRIREME_START_SECONDS = 2.5); late: rank $last (host"
   expect swapped $ranks 82 1 "out of step: .* in all_reduce #2 .*; rank $last in broadcast #2"

@@ -3,18 +3,38 @@
 // Two folders stand for the memory of two nodes, each of which has half of the ranks.
 #include "train/partner_copies.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <iterator>
+#include <thread>
 
 #include "io/checkpoint_folder.hpp"
 #include "io/run_status.hpp"
 #include "support/checkpoint_tensors.hpp"
 #include "train/node_places.hpp"
 #include "unit/config/deck_sample.hpp"
+
+namespace {
+const std::thread::id main_thread = std::this_thread::get_id();
+std::atomic<int> rooms_beside{0}, rooms_in_main{0};  // that were taken for a file
+}  // namespace
+
+// In place of the C library's.
+extern "C" int posix_fallocate(int file, off_t begin, off_t bytes) {
+  ++(std::this_thread::get_id() == main_thread ? rooms_in_main : rooms_beside);
+  if (::fallocate(file, 0, begin, bytes) == 0) return 0;
+  if (errno != EOPNOTSUPP) return errno;
+  return ::ftruncate(file, begin + bytes) == 0 ? 0 : errno;
+}
 
 namespace trireme::train {
 namespace {
@@ -62,6 +82,23 @@ class Nodes {
     io::CheckpointInfo info = test::fake_info(4);
     info.mesh = {1, world().size(), 1, 1};
     copies.begin(info, {box.box});
+    copies.finish();
+    world().barrier();
+  }
+  // The same, looking again and again as training does; gives up after a while.
+  void copy_beside_training(double value, const std::function<bool()>& done) {
+    Box box(value);
+    PartnerCopies copies = start();
+    note(copies.attempt());
+    copies.start(-1, {box.box});
+    io::CheckpointInfo info = test::fake_info(4);
+    info.mesh = {1, world().size(), 1, 1};
+    copies.begin(info, {box.box});
+    copies.before_update();
+    for (int looks = 0; looks < 10000 && !done(); ++looks) {
+      copies.poll();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     copies.finish();
     world().barrier();
   }
@@ -149,6 +186,16 @@ TEST(PartnerCopiesOfRanks, OneStartHasMadeAllThatIsTaken) {
   // That node has got from the other what its ranks read, in the place of its own.
   nodes.forget(0, 0);
   EXPECT_EQ(nodes.found(), -1) << "all shards are there, but none of the two is whole";
+}
+
+// The system clears the pages of a whole shard: training does not wait for that.
+TEST(PartnerCopiesOfRanks, RoomIsTakenBesideTraining) {
+  Nodes nodes;
+  rooms_beside = rooms_in_main = 0;
+  nodes.copy_beside_training(3, [] { return rooms_beside + rooms_in_main > 0; });
+  EXPECT_EQ(rooms_beside, 1);
+  EXPECT_EQ(rooms_in_main, 0);
+  EXPECT_EQ(nodes.found(), 3);
 }
 
 TEST(PartnerCopiesOfRanks, AnOlderStartThatIsWholeIsTaken) {

@@ -9,7 +9,8 @@ deck=$SOURCE/tests/regression/tiny.toml
 
 # Stand-ins. A launcher writes its words to `words`, a line a word, and ends with what `status`
 # says; with "wait" there it ends with 75 once `signals` holds two signals, or one TERM. The
-# program notes its start where `begins` exists. Slurm calls the job what `state` says.
+# program notes its start where `begins` exists. Slurm calls the job what `state` says; the next
+# `silent` questions it does not answer, and the next `busy` times it does not queue the job.
 mkdir "$work/bin" "$work/job" "$work/real"
 cat >"$work/bin/srun" <<'END_OF_STAND_IN'
 #!/bin/bash
@@ -43,10 +44,17 @@ for ((i = 0; i < 200; ++i)); do
 done
 exit 99
 END_OF_STAND_IN
+cat >"$work/bin/counted" <<'END_OF_STAND_IN'
+#!/bin/bash
+left=$(cat "$STAND_INS/$1" 2>/dev/null) && [ "$left" -gt 0 ] && echo $((left - 1)) >"$STAND_INS/$1"
+END_OF_STAND_IN
 cat >"$work/bin/scontrol" <<'END_OF_STAND_IN'
 #!/bin/bash
+[ "$*" != "show hostlist /dev/stdin" ] || { echo "n[$(grep -c .)]"; exit; }
 echo "$*" >>"$STAND_INS/scontrol"
+! counted silent || exit 1
 case "$*" in
+  *requeue*) ! counted busy || exit 1 ;;&
   *show*) echo "JobId=$(cat "$STAND_INS/job-id") ArrayJobId=3 JobName=x JobState=$(cat "$STAND_INS/state") Reason=None" ;;
   *) exit "$(cat "$STAND_INS/refuses")" ;;
 esac
@@ -58,10 +66,15 @@ kill -TERM "$(cat "$STAND_INS/pid")"
 END_OF_STAND_IN
 cat >"$work/bin/sinfo" <<'END_OF_STAND_IN'
 #!/bin/bash
-cat "$STAND_INS/nodes"
-case $0 in *sinfo) [ ! -e "$STAND_INS/later" ] || mv "$STAND_INS/later" "$STAND_INS/nodes" ;; esac
+! counted silent || exit 1
+echo "NODELIST STATE"
+cat "$STAND_INS/nodes" 2>/dev/null
+[ ! -e "$STAND_INS/later" ] || mv "$STAND_INS/later" "$STAND_INS/nodes"
 END_OF_STAND_IN
-ln -s sinfo "$work/bin/squeue"
+cat >"$work/bin/squeue" <<'END_OF_STAND_IN'
+#!/bin/bash
+counted silent || echo "n[1-10]"
+END_OF_STAND_IN
 cat >"$work/bin/sleep" <<'END_OF_STAND_IN'
 #!/bin/bash
 [ "$1" = 10 ] || exec /bin/sleep "$@"
@@ -107,7 +120,7 @@ set_up() {  # STATUS STATE
   echo "$2" >"$work/job/state"
   echo 0 >"$work/job/refuses"
   echo 9 >"$work/job/job-id"
-  (cd "$work/job" && rm -rf asked begins bad bad-deck spares note runs most left next starts nodes .trireme-starts.*)
+  (cd "$work/job" && rm -rf asked begins bad bad-deck spares note runs most left next starts nodes silent busy .trireme-starts.*)
   touch "$work/job/reachable"
 }
 starts() { cat "$work/job/starts"; }
@@ -309,6 +322,53 @@ sed 's/ .*/ down/' "$work/job/nodes" >"$work/job/left"
 job "$SOURCE/jobs/train.sbatch" my.toml
 check "no node is left: one start" started 1
 check "no node is left: Slurm starts it again" again
+# Slurm that is busy or starts anew is asked again: for the nodes of the first start where there
+# are spare ones, after a crash, and to queue the job.
+silent() {  # STATUS QUESTIONS
+  set_up "$1" RUNNING
+  all_nodes
+  echo "$2" >"$work/job/silent"
+  job "$SOURCE/jobs/train.sbatch" my.toml
+}
+said() { grep -qx "job 9: not queued again after status $1: Slurm $2; to go on submit it again" "$work/out"; }
+silent 75 5
+check "Slurm is silent: 75 starts again" again
+check "Slurm is silent: in one line" test "$(grep -c 'not queued' "$work/out")" = 0
+silent 137 5
+check "Slurm is silent: a crash starts again" started 3
+TRIREME_SPARE_NODES=1 silent 137 5
+check "Slurm is silent: spare nodes" test "$(lists)" = "n1,n2,n3 n1,n2,n3 n1,n2,n3 "
+silent 75 1000
+check "Slurm stays silent: the status" test "$status" = 75
+check "Slurm stays silent: said" said 75 'does not answer'
+check "Slurm stays silent: ten minutes of questions" test "$(wc -l <"$work/job/scontrol")" = 60
+silent 137 1000
+check "Slurm stays silent: a crash" started 1
+check "Slurm stays silent: a crash: said" said 137 'does not answer'
+rm "$work/job/starts"
+TRIREME_SPARE_NODES=1 silent 0 1000
+check "Slurm stays silent: spare nodes: no start" test "$status" = 71 -a ! -e "$work/job/starts"
+check "Slurm stays silent: spare nodes: said" grep -q '^job 9: not started: Slurm does not say' "$work/out"
+set_up 75 RUNNING
+echo 3 >"$work/job/busy"
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "Slurm is too busy to queue it" again
+check "Slurm is too busy to queue it: the fourth time it does" test "$(grep -c requeue "$work/job/scontrol")" = 4
+set_up 75 CANCELLED
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "a job that was cancelled: said" said 75 'calls it CANCELLED'
+# States of nodes may be hidden (PrivateData): nodes stay as they were, and spare ones are unknown.
+set_up 137 RUNNING
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "states of nodes are hidden" started 3
+# One word of a command has 128 KiB at most.
+set_up 137 RUNNING
+printf 'compute-node-%05d allocated\n' $(seq 9000) >"$work/job/nodes"
+lose compute-node-00002 down
+SLURM_JOB_NUM_NODES=9000 SLURM_NTASKS=9000 SLURM_NTASKS_PER_NODE=1 \
+  job "$SOURCE/jobs/train.sbatch" my.toml
+check "names of 9000 nodes" test "$(lists)" = "n[8999] n[8999] "
+check "names of 9000 nodes: they are tried" grep -q 'nodelist=n\[8999] --nodes=8999 .* true$' "$work/job/asked"
 unset SLURM_JOB_NUM_NODES SLURM_NTASKS_PER_NODE
 export SLURM_NTASKS=2
 # A job that may not be requeued; another job's record; a count that cannot be kept.
@@ -317,6 +377,7 @@ echo 1 >"$work/job/refuses"
 job "$SOURCE/jobs/train.sbatch" my.toml
 check "not requeued by Slurm: the status" test "$status" = 75
 check "not requeued by Slurm: no count is left" no_count_left
+check "not requeued by Slurm: said" said 75 refuses
 set_up 75 RUNNING
 echo 10 >"$work/job/job-id"
 job "$SOURCE/jobs/train.sbatch" my.toml

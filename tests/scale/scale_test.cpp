@@ -18,6 +18,7 @@
 #include "comm/beat_board.hpp"
 #include "comm/mesh.hpp"
 #include "comm/mpi/mpi.hpp"
+#include "comm/watchdog.hpp"
 #include "comm/world.hpp"
 #include "engine/step_totals.hpp"
 #include "scale/checkpoint_phases.hpp"
@@ -247,6 +248,16 @@ void measure_alarm(Simulation& run, Table& table, int ranks) {
     EXPECT_TRUE(text.starts_with("rank 1 (host node10000) has not entered all_reduce #9"))
         << text;
   });
+  // Who reports waits until all have written their recorders.
+  run.between([&](Rank&, int rank) {
+    const std::string name = format("/recorder-{}.jsonl", 10000 + rank);
+    const std::ofstream file(folder.path() + name);
+  });
+  run.phase(table, "recorders", [&](Rank&, int rank) {
+    if (rank > 0) return;
+    EXPECT_EQ(comm::count_recorders(folder.path()), ranks);
+  });
+  table["recorders"].linear = {{memory, 400}};  // of the listing
   table["alarm"].linear = {{opens, 1.0 / ranks_on_node},
                            {stats, 1.0 / ranks_on_node},
                            {read, sizeof(comm::Beat)}};

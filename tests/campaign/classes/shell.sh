@@ -21,13 +21,15 @@ shell_case() {
   shell_nothing_else
 }
 
-# They write down their arguments, and leave with 75 unless they are told another status.
+# They write down their arguments, and leave with 75 unless they are told another status. Slurm
+# answers scripts, which would ask again, that it does not know the job.
 shell_stand_ins() {
   local name
   for name in srun scontrol sbatch squeue mpirun mpiexec; do
     cat >"$case_folder/bin/$name" <<END
 #!/bin/bash
 printf '%s\0' $name "\$@" >>"$case_folder/calls"
+[ $name != scontrol ] || echo "no such job"
 exit \${STAND_IN_STATUS:-75}
 END
     chmod +x "$case_folder/bin/$name"
