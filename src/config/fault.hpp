@@ -22,6 +22,7 @@ enum class FaultKind : std::uint8_t {
   nan_gradient,   // the same
   spike,          // the same: a loss a thousand times as large
   slow,           // from here on forwards begin only after a while
+  hang_disk,      // from here on a file of a checkpoint is never written to its end
   flip_sign,      // a bit of a weight, before the step
   flip_exponent,  // the same
   flip_mantissa,  // the same
@@ -58,6 +59,7 @@ inline constexpr std::array fault_words = {
     FaultWord{"nan_gradient", FaultKind::nan_gradient},
     FaultWord{"spike", FaultKind::spike},
     FaultWord{"slow", FaultKind::slow},
+    FaultWord{"hang_disk", FaultKind::hang_disk},
     FaultWord{"flip_sign", FaultKind::flip_sign},
     FaultWord{"flip_exponent", FaultKind::flip_exponent},
     FaultWord{"flip_mantissa", FaultKind::flip_mantissa},

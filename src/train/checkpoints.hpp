@@ -46,8 +46,8 @@ class Checkpoints : public engine::StepObserver {
   void finish();
   // Because of an error: the checkpoint under way is as good as before.
   void finish_quietly();
-  // An injected fault: copies begin only after a while from now on.
-  void slow_copies() { saver_->slow_copies(); }
+  // An injected fault: Saver::inject().
+  void inject(config::FaultKind kind) { saver_->inject(kind); }
 
   // Between two parts of what is computed before the first step, the next of which takes
   // `seconds`: whether the run ends here. Collective over the world.

@@ -80,11 +80,11 @@ void Faults::at_start(const std::string& text, int rank) {
 }
 
 Faults::Faults(const std::string& text, int rank, engine::Engine& engine,
-               comm::Mesh& mesh, std::function<void()> slow_copies)
+               comm::Mesh& mesh, std::function<void(config::FaultKind)> in_saves)
     : fault_(config::parse_fault(text)),
       engine_(engine),
       mesh_(mesh),
-      slow_copies_(std::move(slow_copies)) {
+      in_saves_(std::move(in_saves)) {
   if (fault_ && changes_numbers(fault_->kind)) changed_step_ = fault_->step;
   if (fault_ && fault_->rank != rank) fault_.reset();
 }
@@ -105,7 +105,8 @@ void Faults::before_step(std::int64_t step) {
   tell(*fault_);
   if (stops_process(*fault_)) return;
   switch (fault_->kind) {
-    case FaultKind::slow_copy: slow_copies_(); break;
+    case FaultKind::slow_copy:
+    case FaultKind::hang_disk: in_saves_(fault_->kind); break;
     case FaultKind::nan: poison(engine_.store().params().back()->value); break;
     case FaultKind::flip_sign:
     case FaultKind::flip_exponent:

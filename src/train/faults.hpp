@@ -17,9 +17,9 @@ namespace trireme::train {
 class Faults : public engine::StepObserver {
  public:
   // text: debug.fault, checked; empty: nothing happens. rank: of this process in the
-  // world. slow_copies: makes copies of checkpoints slow from now on.
+  // world. in_saves: is told of faults that strike in checkpoints from now on.
   Faults(const std::string& text, int rank, engine::Engine& engine, comm::Mesh& mesh,
-         std::function<void()> slow_copies);
+         std::function<void(config::FaultKind)> in_saves);
 
   // What is due while the run starts, before this can be made ("hang@start@1"): of kinds
   // that end or stop a rank.
@@ -41,7 +41,7 @@ class Faults : public engine::StepObserver {
   std::optional<config::Fault> fault_;  // of this rank
   engine::Engine& engine_;
   comm::Mesh& mesh_;
-  std::function<void()> slow_copies_;
+  std::function<void(config::FaultKind)> in_saves_;
   std::int64_t step_ = 0;
   std::int64_t changed_step_ = 0;  // in which some rank's numbers are changed; 0: none
 };

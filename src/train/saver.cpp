@@ -37,6 +37,10 @@ std::function<void()> later_by(double seconds, std::function<void()> work) {
   };
 }
 
+void never() {
+  while (true) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
 }  // namespace
 
 io::CheckpointInfo info_of_run(const comm::World& world, const config::RunConfig& config,
@@ -94,11 +98,13 @@ std::vector<Saved> Saver::save(const Progress& progress) {
     add_progress(info_, progress);
     if (snapshot_) {
       auto copies = snapshot_->begin(boxes_());
-      if (copies_are_slow_) copies.later = later_by(0.3, std::move(copies.later));
+      if (fault_ == config::FaultKind::slow_copy)
+        copies.later = later_by(0.3, std::move(copies.later));
       writer_->begin(info_, std::move(copies.boxes), true, std::move(copies.later));
       done = writer_->poll();
     } else {
-      writer_->begin(info_, boxes_(), false);
+      const bool hangs = fault_ == config::FaultKind::hang_disk;
+      writer_->begin(info_, boxes_(), false, hangs ? never : std::function<void()>());
       done = writer_->wait_for_name();
     }
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/world.hpp"
+#include "config/fault.hpp"
 #include "config/run_config.hpp"
 #include "io/checkpoint_snapshot.hpp"
 #include "io/checkpoint_writer.hpp"
@@ -47,8 +48,8 @@ class Saver {
   std::vector<Saved> save(const Progress& progress);
   // Weights and moments are about to change: waits until they have been copied.
   void before_update();
-  // An injected fault: from here on a copy begins only after a while.
-  void slow_copies() { copies_are_slow_ = true; }
+  // An injected fault: slow_copy or hang_disk, from here on.
+  void inject(config::FaultKind kind) { fault_ = kind; }
   // At the end of a step: what stands by now. Throws an Agreed error when it failed.
   std::vector<Saved> poll();
   // Waits for the one under way.
@@ -68,7 +69,7 @@ class Saver {
   std::optional<io::CheckpointSnapshot> snapshot_;
   std::optional<io::CheckpointWriter> writer_;
   double blocking_seconds_ = 0;  // of the one under way
-  bool copies_are_slow_ = false;
+  std::optional<config::FaultKind> fault_;
 };
 
 }  // namespace trireme::train

@@ -164,7 +164,7 @@ void Trainer::start(const CudaDevice& gpu) {
   health_.emplace(world_, mesh_, config_, *engine_, watchdog_, progress_);
   dumps_.emplace(world_, mesh_, config_, *engine_, *source_);
   faults_.emplace(config_.debug.fault, world_.rank(), *engine_, mesh_,
-                  [this] { checkpoints_->slow_copies(); });
+                  [this](config::FaultKind kind) { checkpoints_->inject(kind); });
   // Faults come first, so that the others see what they have done.
   std::vector<engine::StepObserver*> observers{&*faults_, &*recorder_, &*checkpoints_,
                                                &*dumps_, &*health_};

@@ -21,6 +21,9 @@ check "a late rank is found" expect 82 "rank 1"
 run 2 train $deck run.directory="$work/run" $base run.steps=9 debug.fault=hang@6@1 \
   health.watchdog_seconds=2
 check "the watchdog finds a stuck rank" expect 82 "rank 1"
+run 2 train $deck run.directory="$work/run" $base run.steps=9 debug.fault=hang_disk@6@1 \
+  comm.timeout_seconds=1
+check "a disk that hangs ends a save in ten times the limit" expect 82 "the disk of rank 1"
 run 2 train $deck run.directory="$work/run" $base run.steps=9 debug.fault=nan@6@0
 check "not a number ends the run" expect 80 "step 6"
 check "the earlier checkpoint is whole" good
