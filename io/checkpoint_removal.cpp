@@ -88,9 +88,10 @@ std::vector<std::string> remove_rest(const std::string& directory,
 void warn_that_it_stays(const std::string& directory, const std::string& name,
                         std::set<std::string>& told) {
   if (!told.insert(name).second) return;
-  log::warn("{}/{}: this rest of a checkpoint cannot be removed: the run goes on, and "
-            "each save tries again; remove it by hand if it takes room",
-            directory, name);
+  log::warn(
+      "{}/{}: this rest of a checkpoint cannot be removed: the run goes on, and "
+      "each save tries again; remove it by hand if it takes room",
+      directory, name);
 }
 
 std::vector<std::string> clear_leftovers(comm::World& world, const std::string& directory,
