@@ -153,13 +153,23 @@ void StateScales::agree() {
   set_next(Scaled::moment2);
 }
 
+// What is frozen has no update: its codes stay as they are, and so do their scales unless
+// magnitudes were noted, as when weights are set.
+float StateScales::next_weight_scale(std::size_t tensor, std::size_t scale,
+                                     float amax) const {
+  const FlatLayout& layout = context_.layout;
+  const bool frozen = layout.flats[layout.tensors[tensor].flat].frozen;
+  if (frozen && amax == 0) return current(Scaled::weight).at(scale);
+  return scale_or_nan(amax, context_.config.type(TensorClass::weight));
+}
+
 void StateScales::set_next(Scaled what) {
   if (!has(what)) return;
   const DType type = context_.config.type(class_of(what));
   std::vector<float> scales(context_.layout.tensors.size());
   for (std::size_t t = 0; t < scales.size(); ++t) {
     const float amax = amax_of(what, t);
-    scales[t] = what == Scaled::weight ? scale_or_nan(amax, type)
+    scales[t] = what == Scaled::weight ? next_weight_scale(t, t, amax)
                                        : power_scale(amax, type, current(what).at(t));
   }
   of(what).next.set_all(context_.stream, std::move(scales));
@@ -170,8 +180,9 @@ void StateScales::set_next_blocks() {
   copy_bytes(context_.stream, block_amaxes_.view(),
              TensorView(amaxes.data(), DType::f32, block_amaxes_.view().shape()));
   context_.stream.synchronize();
-  for (const float amax : amaxes)
-    scales.push_back(scale_or_nan(amax, context_.config.type(TensorClass::weight)));
+  for (std::size_t t = 0; t < context_.layout.tensors.size(); ++t)
+    for (std::size_t block = first_[t]; block < first_[t + 1]; ++block)
+      scales.push_back(next_weight_scale(t, block, amaxes[block]));
   of(Scaled::weight).next.set_all(context_.stream, std::move(scales));
 }
 

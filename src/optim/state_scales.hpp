@@ -69,6 +69,7 @@ class StateScales {
   float& amax_of(Scaled what, std::size_t tensor) {
     return amaxes_[classes * tensor + static_cast<std::size_t>(what)];
   }
+  float next_weight_scale(std::size_t tensor, std::size_t scale, float amax) const;
   void set_next(Scaled what);
   void set_next_blocks();
   void max_over_holders(const TensorView& amaxes, std::size_t dense);

@@ -357,5 +357,47 @@ TEST(NarrowStore, ModulesReadWeightsOfFp8) {
   one.store->release(0);
 }
 
+// Codes that no update makes anew keep the scales that they were made with.
+TEST(NarrowStore, FrozenWeightsOfFp8StayAsTheyAre) {
+  for (const char* recipe : {"ms_amp_o3", "fp8_lm", "deepseek_v3", "nanotron_fp8"}) {
+    SCOPED_TRACE(recipe);
+    comm::Mesh mesh = comm::Mesh::meta({}, 0);
+    Param trained, frozen;
+    for (Param* param : {&trained, &frozen}) {
+      param->name = param == &frozen ? "frozen" : "trained";
+      param->shape = {130, 33};
+      param->boxes = {{param->name, param->shape, {0, 0}, {0, 0}, param->shape}};
+      param->initializer = {Initializer::Kind::normal, 0.02};
+    }
+    frozen.frozen = true;
+    StoreConfig config;
+    config.recipe = recipe_named(recipe);
+    ParameterStore store({{"m", {&trained, &frozen}}}, config, mesh, Device::host());
+    store.initialize(1);
+    const auto fetched = [&] {
+      store.fetch(0, Direction::forward);
+      std::vector<float> values;
+      visit_floating(frozen.value.dtype(), [&](auto zero) {
+        for (const auto x : frozen.value.span<decltype(zero)>())
+          values.push_back(static_cast<float>(x));
+      });
+      store.release(0);
+      return values;
+    };
+    const std::vector<float> before = fetched();
+    for (int step = 1; step <= 3; ++step) {
+      store.begin_step(1);
+      store.open_gradients(0);
+      for (float& x : trained.gradient.span<float>()) x += 1;
+      store.ready(trained);
+      store.close_gradients(0);
+      store.finish_gradients();
+      store.gradient_squares();
+      store.update({}, 1e-2, 1, step);
+      EXPECT_EQ(fetched(), before) << "step " << step;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme::optim
