@@ -62,9 +62,12 @@ void read_experts(const ConfigFields& fields, const HuggingFaceRow& row, ModelCo
       fields.integer(keys.moe.shared_experts, d.moe.shared_experts, 0, most_experts);
   moe.shared_feed_forward = fields.integer(keys.moe.shared_feed_forward,
                                            d.moe.shared_feed_forward, 1, most_width);
-  moe.normalise = keys.moe.normalise.empty()
-                      ? d.moe.normalise
-                      : fields.flag(keys.moe.normalise, d.moe.normalise);
+  const bool normalise_null =
+      fields.is_given(keys.moe.normalise) && !fields.has(keys.moe.normalise);
+  moe.normalise =
+      keys.moe.normalise.empty()
+          ? d.moe.normalise
+          : fields.flag(keys.moe.normalise, !normalise_null && d.moe.normalise);
   moe.scaling = fields.real(keys.moe.scaling, d.moe.scaling, 0, 1e6);
   moe.router = row.router;
   moe.choice_bias = row.choice_bias;

@@ -92,7 +92,29 @@ bool take_text_part(io::Json& json, const std::string& source) {
   return false;
 }
 
+// Gives keys that the class also reads under other names their own. Whether there was
+// one.
+bool take_aliases(io::Json& json, const std::string& source, const HuggingFaceRow& row) {
+  bool taken = false;
+  for (const auto& [alias, key] : row.aliases) {
+    const ConfigFields fields(json, source);
+    if (!fields.has(alias)) continue;
+    if (fields.has(key) && fields.value(key) != fields.value(alias))
+      fields.refuse(alias, format("differs from '{}' = {}, of which it is another name: "
+                                  "remove one of them",
+                                  key, fields.value(key).dump()));
+    json[std::string(key)] = fields.value(alias);
+    json.erase(std::string(alias));
+    taken = true;
+  }
+  return taken;
+}
+
 void check_neutral(const ConfigFields& fields, const HuggingFaceRow& row) {
+  if (!fields.flag("is_causal", true))
+    fields.refuse("is_causal",
+                  "is not available: this program computes attention to the "
+                  "token itself and earlier ones only");
   for (const model::NeutralKey& neutral : row.neutral)
     if (fields.has(neutral.key) &&
         fields.value(neutral.key) != io::Json::parse(neutral.value))
@@ -178,6 +200,7 @@ FolderConfig parse_folder_config(const std::string& text, const std::string& sou
   const ConfigFields fields(json, source);
   config.row = &read_row(fields);
   const HuggingFaceRow& row = *config.row;
+  if (take_aliases(json, source, row)) config.text = json.dump(2) + "\n";
   check_neutral(fields, row);
   config.quantization = read_quantization(fields);
   ModelConfig& m = config.model;

@@ -11,8 +11,10 @@ namespace {
 constexpr std::string_view rope_keys[] = {"rope_parameters", "rope_scaling"};
 constexpr auto score_key = "mscale_all_dim";
 
-// What yarn multiplies scores by: (0.1 x ln f + 1)^2 of the factor f and the key x.
-double read_score_factor(const ConfigFields& fields) {
+// What yarn, or another scaling, multiplies scores by: (0.1 x ln f + 1)^2 of the factor f
+// and the key x.
+double read_score_factor(const ConfigFields& fields, kernels::RopeScalingKind kind) {
+  if (kind == kernels::RopeScalingKind::none) return 1;
   for (const std::string_view key : rope_keys) {
     if (!fields.has(key)) continue;
     const ConfigFields rope = fields.object(key);
@@ -53,7 +55,7 @@ void read_latent(const ConfigFields& fields, const model::HuggingFaceRow& row,
           "{}: '{}' = {} is more than the width of keys, {}, which this program cannot "
           "compute",
           fields.source(), keys.value_width, latent.value_width, m.own_head_width);
-  latent.score_factor = read_score_factor(fields);
+  latent.score_factor = read_score_factor(fields, m.rope_scaling.kind);
   latent.neighbours = fields.flag(keys.neighbours, true);
 }
 

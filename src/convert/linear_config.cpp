@@ -12,6 +12,11 @@ constexpr auto key_heads = "linear_num_key_heads", value_heads = "linear_num_val
                taps = "linear_conv_kernel_dim", types_key = "layer_types",
                interval = "full_attention_interval";
 
+// The convolution of linear attention has silu here.
+constexpr std::string_view no_other_activation =
+    "is also what the class's linear attention puts behind its convolution, where this "
+    "program has silu only";
+
 std::vector<std::string> types_of(const model::ModelConfig& m) {
   std::vector<std::string> types;
   for (std::int64_t layer = 0; layer < m.layers; ++layer)
@@ -50,6 +55,7 @@ void read_linear(const ConfigFields& fields, model::ModelConfig& m) {
   linear.key_width = fields.integer(key_width, 128, 1, most_width);
   linear.value_width = fields.integer(value_width, 128, 1, most_width);
   linear.taps = fields.integer(taps, 4, 1, model::LinearSettings::most_taps);
+  if (m.own_activation) fields.refuse("hidden_act", std::string(no_other_activation));
   require(linear.value_heads % linear.key_heads == 0, Status::bad_content,
           "{}: '{}' = {} must divide '{}' = {}", fields.source(), key_heads,
           linear.key_heads, value_heads, linear.value_heads);

@@ -233,6 +233,12 @@ void read_rope(const ConfigFields& fields, const HuggingFaceRow& row, ModelConfi
   const io::Json none = io::Json::object();
   const ConfigFields nothing(none, fields.source());
   const bool newer = fields.has(newer_key), older = fields.has(older_key);
+  if (newer && older && !row.rope.by_kind && !fields.value(older_key).empty() &&
+      fields.value(older_key) != fields.value(newer_key))
+    fields.refuse(newer_key,
+                  format("differs from '{}', which transformers reads in its place: "
+                         "remove one of them",
+                         older_key));
   const ConfigFields given = newer ? fields.object(newer_key) : nothing;
   const auto of_kind = [&](std::string_view kind) {
     return given.has(kind) ? given.object(kind) : nothing;

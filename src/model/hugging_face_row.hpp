@@ -129,6 +129,11 @@ struct NeutralKey {
   std::string_view key, value;
 };
 
+// Another name of a key, which the class reads as well (attribute_map).
+struct KeyAlias {
+  std::string_view alias, key;
+};
+
 struct HuggingFaceRow {
   std::string_view model_type, class_name;
   std::string_view architecture;     // the name of its row
@@ -159,6 +164,7 @@ struct HuggingFaceRow {
   bool choice_bias = false;
   std::int64_t group_counts = 2;
   bool leaves_padding = true;  // the embedding of pad_token_id, in training
+  std::span<const KeyAlias> aliases{};
 };
 
 namespace hugging_face {

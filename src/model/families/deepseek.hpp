@@ -102,6 +102,7 @@ constexpr ConfigDefaults deepseek_v2_defaults() {
 constexpr HuggingFaceRow deepseek_v2() {
   HuggingFaceRow row =
       deepseek("deepseek_v2", "DeepseekV2ForCausalLM", deepseek_v2_defaults());
+  row.keys.moe.experts_too = "num_experts";
   row.keys.moe.group_method = "topk_method";
   row.keys.mlp_bias = "mlp_bias";
   row.group_counts = 1;

@@ -69,6 +69,10 @@ inline constexpr ConfigDefaults gpt2_defaults = {.vocabulary = 50257,
                                                  .rope_theta = 0,
                                                  .tied = true};
 
+inline constexpr std::array gpt2_aliases = {
+    KeyAlias{"hidden_size", "n_embd"}, KeyAlias{"num_hidden_layers", "n_layer"},
+    KeyAlias{"num_attention_heads", "n_head"},
+    KeyAlias{"max_position_embeddings", "n_positions"}};
 inline constexpr std::array gpt2_neutral = {NeutralKey{"add_cross_attention", "false"}};
 inline constexpr std::array<std::string_view, 4> gpt2_transposed = {
     ".c_attn.weight", ".attn.c_proj.weight", ".c_fc.weight", ".mlp.c_proj.weight"};
@@ -83,6 +87,7 @@ constexpr HuggingFaceRow gpt2() {
   row.keys = gpt2_keys;
   row.keys.scale_by_width = "scale_attn_weights";
   row.keys.scale_by_layer = "scale_attn_by_inverse_layer_idx";
+  row.aliases = gpt2_aliases;
   row.neutral = gpt2_neutral;
   row.transposed = gpt2_transposed;
   row.buffers = gpt2_buffers;

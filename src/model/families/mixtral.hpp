@@ -35,6 +35,7 @@ namespace hugging_face {
 constexpr ConfigKeys mixtral_keys() {
   ConfigKeys keys = llama_keys;
   keys.moe.experts = "num_local_experts";
+  keys.moe.experts_too = "num_experts";
   keys.moe.top_k = "num_experts_per_tok";
   return keys;
 }

@@ -103,6 +103,53 @@ TEST(FolderConfig, AttentionIsThatOfTheClass) {
   expect_both_ways(plain);
 }
 
+// What changes the model in transformers and not here is refused, and other names of a
+// key mean the key.
+TEST(FolderKeys, WhatWouldBeAnotherModel) {
+  const auto refuses = [](const std::string& text, const std::string& key) {
+    try {
+      parse(text);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(key), std::string::npos) << error.what();
+    }
+  };
+  refuses(llama(R"("is_causal":false)"), "'is_causal' = false");
+  EXPECT_NO_THROW(parse(llama(R"("is_causal":true)")));
+  const std::string linear = R"({"rope_type":"linear","factor":2.0})";
+  const std::string plain = R"({"rope_type":"default"})";
+  refuses(llama(R"("rope_scaling":)" + linear + R"(,"rope_parameters":)" + plain),
+          "'rope_parameters'");
+  EXPECT_EQ(
+      parse(llama(R"("rope_scaling":)" + linear + R"(,"rope_parameters":)" + linear))
+          .model.rope_scaling.factor,
+      2);
+  EXPECT_EQ(parse(llama(R"("rope_scaling":{},"rope_parameters":)" + linear))
+                .model.rope_scaling.factor,
+            2);
+
+  std::string latent = llama(R"("num_experts_per_tok":3,"norm_topk_prob":null,)"
+                             R"("rope_scaling":{"rope_type":"default","factor":4.0,)"
+                             R"("mscale_all_dim":1.0})",
+                             "deepseek_v3");
+  latent.erase(latent.find(R"("num_key_value_heads":2,)"), 24);
+  const auto deepseek = parse(latent).model;
+  EXPECT_EQ(deepseek.attention.latent.score_factor, 1);
+  EXPECT_FALSE(deepseek.moe.normalise);
+
+  const auto gpt2 =
+      parse(R"({"model_type":"gpt2","hidden_size":24,"num_hidden_layers":2,)"
+            R"("num_attention_heads":3,"max_position_embeddings":64,"n_head":3})")
+          .model;
+  EXPECT_EQ(gpt2.hidden, 24);
+  EXPECT_EQ(gpt2.layers, 2);
+  EXPECT_EQ(gpt2.heads, 3);
+  EXPECT_EQ(gpt2.sequence, 64);
+  refuses(R"({"model_type":"gpt2","n_head":4,"num_attention_heads":3})",
+          "'num_attention_heads'");
+  EXPECT_EQ(parse(llama(R"("num_experts":5)", "mixtral")).model.moe.experts, 5);
+}
+
 // PyTorch's padding_idx, which counts from the end below 0; GPT-2's class has none.
 TEST(FolderKeys, TheTokenWhoseEmbeddingIsNotTrained) {
   const auto pad = [](const std::string& text) {
