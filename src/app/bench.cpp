@@ -1,6 +1,8 @@
 // `trireme bench`: the limits of the machine that everything else is divided by.
 // SPDX-License-Identifier: Apache-2.0
 // With a deck it says what share of them a training step reaches, and where time goes.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -237,8 +239,26 @@ void bench_deck(comm::World& world, const config::RunConfig& config, std::int64_
   report_kernels(totals, static_cast<double>(steps), on.device.is_host(), quick);
 }
 
+// A file that is there is replaced only if it was measured, too.
+void require_measured(const std::string& path) {
+  struct stat there {};
+  if (::stat(path.c_str(), &there) != 0 || there.st_size == 0) return;
+  std::string source;
+  try {
+    source = plan::read_machine(path).source;
+  } catch (const Error&) {  // it is no machine file
+  }
+  require(source == "measured", Status::cannot_create,
+          "{}: is there already, and was not measured by trireme bench: move it away, or "
+          "name another file",
+          path);
+}
+
 // A machine file for plans. Written by rank 0.
 void bench_machine(comm::World& world, const std::string& path, bool quick) {
+  world.agree([&] {
+    if (world.rank() == 0) require_measured(path);
+  });
   const plan::Machine machine = measure_machine(world, path + ".scratch", quick);
   const bool one_host = world.ranks_on_node() == world.size();
   world.agree([&] {

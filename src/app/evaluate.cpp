@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -16,6 +17,7 @@
 #include "app/inspect_data.hpp"
 #include "app/model_text.hpp"
 #include "app/placement_options.hpp"
+#include "app/result_path.hpp"
 #include "base/log.hpp"
 #include "base/system_reason.hpp"
 #include "base/temporary_files.hpp"
@@ -145,6 +147,20 @@ class LogitsWriter {
   io::HostCopy host_;
 };
 
+// Only logits are replaced.
+void check_logits(const std::string& path, const std::string& data) {
+  constexpr std::string_view what = "file of logits";
+  check_result(path, {data}, "--logits");
+  check_replaced(path, hdf5_beginning, what);
+  std::error_code none;
+  if (std::filesystem::exists(path, none) && std::filesystem::file_size(path, none) > 0)
+    require(io::Hdf5File(path, io::Hdf5File::Mode::read).has("logits"),
+            Status::cannot_create,
+            "{}: is there already, and is no {}, which would take its place: move it "
+            "away, or give the result another name",
+            path, what);
+}
+
 // Tokens that have a target: of full windows, and of the shorter last one.
 std::int64_t target_tokens(const io::SampleSource& source, std::int64_t sequence) {
   std::vector<std::int32_t> window(static_cast<std::size_t>(sequence) + 1);
@@ -171,6 +187,8 @@ int evaluate(comm::World& world, const Arguments& given) {
           with_adapters(std::move(opened.tensors), opened.config.model,
                         parse_adapters("--adapter", arguments.text("--adapter", "")));
     source = open_data(arguments, opened.config, arguments.words()[1]);
+    if (arguments.has("--logits") && world.rank() == 0)
+      check_logits(arguments.text("--logits", ""), arguments.words()[1]);
     shape = inference_mesh(world, arguments, opened.config.model);
   });
   const kernels::Runtime runtime(0, world.ranks_on_node());

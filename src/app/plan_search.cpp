@@ -161,10 +161,11 @@ void require_places(const Arguments& arguments) {
             folder.string());
     require(!fs::is_directory(path, absent), Status::cannot_create,
             "{}: is a directory, where a file is to be: write another name", path);
-    require(!fs::equivalent(path, arguments.words().front(), absent),
-            Status::cannot_create,
-            "{}: is what the search starts from, and would be lost: write another name",
-            path);
+    for (const std::string& read :
+         {arguments.words().front(), arguments.text("--machine", "")})
+      require(read.empty() || !fs::equivalent(path, read, absent), Status::cannot_create,
+              "{}: is what the search starts from, and would be lost: write another name",
+              path);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "app/app.hpp"
 #include "app/report_pages.hpp"
+#include "app/result_path.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "io/files.hpp"
@@ -50,6 +51,7 @@ void write_report(const Arguments& arguments) {
     output = report.runs.front().directory + (markdown ? "/report.md" : "/report.html");
   const auto slash = output.find_last_of('/');
   require_page(output, slash == std::string::npos ? output : output.substr(slash + 1));
+  check_replaced(output, markdown ? "# " : "<!DOCTYPE html>", "page of a report");
   report.figures = report_figures(report.runs);
   for (const auto& run : report.runs) report.totals.push_back(totals_of(run));
   report.losses = final_losses(report.runs);

@@ -3,6 +3,7 @@
 #include "app/result_path.hpp"
 
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 
 #include "base/error.hpp"
@@ -10,14 +11,29 @@
 
 namespace trireme::app {
 
-void check_result(const std::string& result, const std::vector<std::string>& read) {
+void check_result(const std::string& result, const std::vector<std::string>& read,
+                  std::string_view option) {
   std::error_code none;
   if (!std::filesystem::exists(result, none)) return;
   for (const std::string& file : read)
     require(
         !std::filesystem::equivalent(result, file, none), Status::command_line,
-        "-o {}: would be written over {}, which is read: give the result another name",
-        one_line(result), one_line(file));
+        "{} {}: would be written over {}, which is read: give the result another name",
+        option, one_line(result), one_line(file));
+}
+
+void check_replaced(const std::string& result, std::string_view beginning,
+                    std::string_view what) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(result, none)) return;
+  std::string begins(beginning.size(), '\0');
+  std::ifstream file(result, std::ios::binary);
+  file.read(begins.data(), static_cast<std::streamsize>(begins.size()));
+  begins.resize(static_cast<std::size_t>(file.gcount()));
+  require(beginning.starts_with(begins), Status::cannot_create,
+          "{}: is there already, and is no {}, which would take its place: move it away, "
+          "or give the result another name",
+          one_line(result), what);
 }
 
 }  // namespace trireme::app

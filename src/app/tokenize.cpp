@@ -200,6 +200,8 @@ void check_output(const Job& job, const std::vector<std::string>& read) {
   for (const char* end : two ? std::vector{".bin", ".idx"} : std::vector{""}) {
     above.require_file(last_name_of(job.path) + end);
     check_result(job.path + end, read);
+    if (job.format == io::TokenFormat::hdf5)
+      check_replaced(job.path + end, hdf5_beginning, "token file");
   }
   above.make(job.parts_name);
 }

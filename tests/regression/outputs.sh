@@ -192,4 +192,27 @@ check "a folder for data" expect 65 'tests: is a directory'
 (ulimit -v 4000000; timeout 60 "$TRIREME" train --check "$work/big.toml") >"$work/out" 2>&1
 status=$?
 check "a deck of 20 MB" expect 65 'big.toml: has 20000016 bytes; a deck has 1048576 at the most'
+# Results that would take the place of something else.
+cp $deck "$work/kept.toml"
+cp LICENSE "$work/kept.txt"
+cp inputs/machines/h100-sxm.toml "$work/machine.toml"
+keeps() {  # keeps FILE COPY ARGS...: refused with 73, and the file is as it was
+  local file=$1 copy=$2
+  shift 2
+  run 1 "$@"
+  expect 73 "would be lost\|which would take its place\|was not measured" && cmp -s "$file" "$copy"
+}
+check "bench over a deck" keeps "$work/kept.toml" $deck bench --machine "$work/kept.toml" --quick
+check "bench over a data sheet" keeps "$work/machine.toml" inputs/machines/h100-sxm.toml \
+  bench --machine "$work/machine.toml" --quick
+check "a search over its machine" keeps "$work/machine.toml" inputs/machines/h100-sxm.toml \
+  plan $deck --ranks 2 --machine "$work/machine.toml" --search -o "$work/machine.toml"
+check "logits over a text" keeps "$work/kept.txt" LICENSE evaluate "$one" LICENSE --logits "$work/kept.txt"
+check "a page over a deck" keeps "$work/kept.toml" $deck report "$one" --output "$work/kept.toml"
+check "a tokenizer over a text" keeps "$work/kept.txt" LICENSE tokenize README.md --train 300 -o "$work/kept.txt"
+run 1 evaluate "$one" LICENSE --logits "$work/logits.h5"
+run 1 evaluate "$one" LICENSE --logits "$work/logits.h5"
+check "logits over logits" test "$status" = 0
+run 1 evaluate "$one" "$work/kept.txt" --logits "$work/kept.txt"
+check "logits over what is read" expect 64 "which is read"
 finish
