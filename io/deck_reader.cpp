@@ -288,7 +288,9 @@ Deck Deck::load_leniently(const std::string& path, std::span<const std::string> 
   require(!std::filesystem::is_directory(status), Status::missing_input,
           "{}: is a directory, not a deck", path);
   require(status.type() != std::filesystem::file_type::not_found, Status::missing_input,
-          "{}: there is no such deck{}", path, nearest_deck_text(path));
+          "{}: there is no such deck{}", path,
+          path.find('=') != path.npos ? ": it is named before what replaces its keys"
+                                      : nearest_deck_text(path));
   // A pipe would be read to its end by the first of many ranks.
   require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
           Status::missing_input, "{}: is not a regular file", path);

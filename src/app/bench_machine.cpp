@@ -16,6 +16,7 @@
 #include "base/cpu_place.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
+#include "base/system_reason.hpp"
 #include "comm/mesh.hpp"
 #include "kernels/activation.hpp"
 #include "kernels/attention.hpp"
@@ -209,8 +210,8 @@ class MachineBench {
                        double& reading) {
     const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     require(file >= 0, Status::cannot_create,
-            "'{}' cannot be created, to measure the file system: it may be there already",
-            path);
+            "'{}' cannot be created, to measure the file system: {}", path,
+            system_reason(errno));
     ::unlink(path.c_str());
     auto start = Clock::now();
     const auto size = static_cast<::ssize_t>(block.size());

@@ -257,7 +257,7 @@ Writes a manifest of many runs of one deck and a Slurm job array for them; says 
   --list FILE        runs one by one: key=value key=value on a line each
   --directory DIR    where all is written (default sweep)
   --ranks N          of each run (default: those that were started)
-  --status FILE      the state of every run of a sweep.toml, and the best one
+  --status FILE      the state of every run of a sweep.toml (or its folder), and the best
   --json             the state as JSON
   --csv              the state as a table of comma-separated values
   --resubmit FILE    how to run again what is not finished, but for runs that diverged

@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "config/deck_table.hpp"
 #include "io/deck.hpp"
+#include "io/deck_value.hpp"
 #include "io/peer_names.hpp"
 
 namespace trireme::app {
@@ -127,10 +128,12 @@ std::vector<io::DeckKey> keys_of(const std::string& topic) {
   return topic.empty() ? std::vector<io::DeckKey>() : keys.empty() ? leaves : keys;
 }
 
-// What a topic that does not exist may have meant, with a space behind it.
+// What a topic that does not exist may have meant, as a sentence with a space behind it.
 std::string guess(const std::string& topic) {
   std::string nearest = nearest_command(topic);
   if (nearest.empty()) nearest = io::key_of_peers(topic);
+  if (nearest.empty() && topic.find('.') != topic.npos)
+    return io::unknown_key_text(topic, config::deck_table()) + " ";
   return nearest.empty() ? "" : format("did you mean '{}'? ", nearest);
 }
 

@@ -280,6 +280,10 @@ int inspect(comm::World& world, const Arguments& given) {
     for (const char* option : {"--verify", "--tensors", "--make-views", "--sequence"})
       require(!deck || !arguments.has(option), Status::command_line,
               "{} does not go with a deck", option);
+    require(arguments.has("--verify") + arguments.has("--tensors") +
+                    arguments.has("--make-views") <=
+                1,
+            Status::command_line, "give one of --tensors, --verify and --make-views");
     const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
     if (!deck || world.rank() != 0) return;
     if (arguments.has("--value"))

@@ -19,6 +19,7 @@
 #include "app/sweep_status.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "base/path.hpp"
 #include "io/deck_toml.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
@@ -183,6 +184,11 @@ void make(const Arguments& arguments, int ranks) {
   log::info("submit them all:\n{}", commands);
 }
 
+// A sweep is named by its folder, too.
+std::string sweep_file(const std::string& path) {
+  return is_folder(path) ? without_slashes(path) + "/sweep.toml" : path;
+}
+
 void print_status(const std::string& path, const Arguments& arguments) {
   const auto manifest = SweepManifest::read(path);
   const auto states = point_states(manifest);
@@ -236,9 +242,10 @@ int sweep(comm::World& world, const Arguments& given) {
             "--all goes with --resubmit");
     if (world.rank() != 0) return;
     if (arguments.has("--status"))
-      return print_status(arguments.text("--status", ""), arguments);
+      return print_status(sweep_file(arguments.text("--status", "")), arguments);
     if (arguments.has("--resubmit"))
-      return print_resubmission(arguments.text("--resubmit", ""), arguments.has("--all"));
+      return print_resubmission(sweep_file(arguments.text("--resubmit", "")),
+                                arguments.has("--all"));
     make(arguments, world.size());
   });
   return 0;
