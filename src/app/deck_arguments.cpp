@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/deck_arguments.hpp"
 
+#include "base/has_cuda.hpp"
 #include "base/log.hpp"
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
@@ -149,6 +150,9 @@ launch::ComputeDevice device_of(comm::World& world, const Arguments& arguments) 
   world.agree([&] {
     require(choice != nullptr, Status::command_line,
             "--device: '{}' is none of auto, cpu and cuda", wanted);
+    require(has_cuda || *choice != config::DeviceChoice::cuda, Status::resources,
+            "--device cuda: this program was built without CUDA: build it with "
+            "-DTRIREME_CUDA=ON, or give --device cpu");
   });
   return launch::choose_device(world, *choice, comm::Backend::automatic, false);
 }

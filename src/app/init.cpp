@@ -11,6 +11,7 @@
 #include "app/init_deck.hpp"
 #include "app/job_script.hpp"
 #include "app/planned_device.hpp"
+#include "app/shell.hpp"
 #include "base/log.hpp"
 #include "data/text_source.hpp"
 #include "io/deck_schema.hpp"
@@ -102,7 +103,7 @@ void add_choice(const Choice& choice, const plan::SearchDeck& deck,
 
 std::string head_of(const std::string& path, const InitAnswers& answers,
                     const InitMachine& on, const Choice& choice) {
-  const std::string file = fs::path(path).filename().string();
+  const std::string file = shell_path(fs::path(path).filename().string());
   std::string text = format(
       "# {}: {} parameters on {} ranks, made by trireme init; change what you like.\n"
       "#\n#   mpirun -n {} trireme train {}\n#   trireme train {} --check --ranks {}\n#\n"
@@ -176,7 +177,7 @@ void write_script(const std::string& path, const InitAnswers& answers,
   script.gpus = on.machine.gpus;
   const std::string file = fs::path(path).replace_extension(".sbatch").string();
   write_checked(file, script.text(), [] {});
-  log::info("wrote {}: sbatch {}", file, file);
+  log::info("wrote {}: sbatch {}", file, shell_path(file));
 }
 
 void write_all(const Arguments& arguments) {
@@ -197,7 +198,7 @@ void write_all(const Arguments& arguments) {
   });
   log::info("wrote {}: {} ranks, {} of {} a rank; mpirun -n {} trireme train {}", path,
             answers.ranks, human_bytes(choice.bytes),
-            human_bytes(rank_memory(on, answers.ranks)), answers.ranks, path);
+            human_bytes(rank_memory(on, answers.ranks)), answers.ranks, shell_path(path));
   if (slurm) write_script(path, answers, on, name);
 }
 

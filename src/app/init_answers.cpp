@@ -246,17 +246,17 @@ InitAnswers ask_all(const Arguments& arguments, Interview& interview,
   out.ranks = static_cast<int>(interview.ask_number(
       "--ranks", format("How many ranks? A node has {} for this.", on.node_ranks),
       usual_ranks(on), 1, 1 << 24));
+  const bool fresh = out.part == TrainedPart::new_model;
   const std::int64_t positions = sequence_of(out.model, {});
   if (out.model.model.rotary())
     out.sequence = interview.ask_number("--sequence", "How many tokens has a sequence?",
                                         std::min<std::int64_t>(positions, 2048), 1,
-                                        out.model.model.sequence);
+                                        fresh ? 1 << 20 : out.model.model.sequence);
   else
     out.sequence = positions;  // they are learned
-  const bool fresh = out.part == TrainedPart::new_model;
-  out.batch =
-      interview.ask_number("--batch", "How many sequences has a step?",
-                           multiple_of(out.ranks, fresh ? 64 : 16), 1, 1'000'000'000);
+  out.batch = interview.ask_number("--batch", "How many sequences has a step?",
+                                   multiple_of(out.ranks, fresh ? 64 : 16), 1,
+                                   65'536 * out.ranks);
   out.steps = interview.ask_number("--steps", "How many steps?", fresh ? 1000 : 200, 1,
                                    1'000'000'000'000);
   return out;

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/counted.hpp"
 #include "base/directory.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -65,6 +66,25 @@ Census count(const io::SampleSource& source, std::int64_t sequence,
     for (std::size_t t = 1; t < window.size() && window[t] >= 0; ++t) take(window[t]);
   }
   return census;
+}
+
+// Documents by what the file itself says of them.
+std::optional<std::int64_t> stored_documents(const std::string& path,
+                                             io::SourceKind kind) {
+  if (kind == io::SourceKind::tokens) {
+    const io::Hdf5File file(path, io::Hdf5File::Mode::read);
+    if (!file.has("documents")) return {};
+    return file.describe("documents").second.elements() - 1;  // their borders
+  }
+  if (kind != io::SourceKind::megatron) return {};
+  const std::string base = path.ends_with(".bin") || path.ends_with(".idx")
+                               ? path.substr(0, path.size() - 4)
+                               : path;
+  std::ifstream index(base + ".idx", std::ios::binary);
+  std::uint64_t borders = 0;  // behind the magic, version, type and number of sequences
+  index.seekg(26).read(reinterpret_cast<char*>(&borders), sizeof borders);
+  if (!index || borders == 0) return {};
+  return static_cast<std::int64_t>(borders) - 1;
 }
 
 void print_lengths(const Census& census) {
@@ -136,8 +156,12 @@ void inspect_data(const std::string& path, const Arguments& arguments) {
   const Census census = count(*source, sequence, end);
   log::info("{}", source->describe());
   log::info("the highest token is {}", census.highest);
+  const auto stored =
+      stored_documents(path, token_file_kind(path).value_or(io::SourceKind::tokens));
+  if (stored) log::info("{}, as the file says", counted(*stored, "document"));
   if (!end) {
-    log::info("nothing says which token ends documents: give --tokenizer to see them");
+    log::info("nothing says which token ends documents: give --tokenizer to see {}",
+              stored ? "how long they are" : "them");
     return;
   }
   log::info(

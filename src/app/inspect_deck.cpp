@@ -2,10 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/inspect_deck.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <span>
 #include <vector>
@@ -13,6 +10,7 @@
 #include "app/deck_arguments.hpp"
 #include "base/log.hpp"
 #include "base/output.hpp"
+#include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/text_table.hpp"
 #include "config/deck_table.hpp"
@@ -26,14 +24,6 @@
 
 namespace trireme::app {
 namespace {
-
-// https://no-color.org: any value but an empty one asks for plain text.
-bool wants_colours() {
-  const char* no = std::getenv("NO_COLOR");
-  const char* terminal = std::getenv("TERM");
-  return ::isatty(STDOUT_FILENO) == 1 && (no == nullptr || *no == '\0') &&
-         (terminal == nullptr || std::string_view(terminal) != "dumb");
-}
 
 constexpr std::string_view plain = "\x1b[0m", dim = "\x1b[2m";
 constexpr std::string_view of_documents[] = {"\x1b[36m", "\x1b[32m", "\x1b[33m",
@@ -86,7 +76,7 @@ void print_shares(const config::RunConfig& config, const io::Blend& blend) {
 
 // Runs of tokens of one document that are targets, or are not.
 void print_row(const train::SampleRow& row, const Words& words) {
-  const bool colours = wants_colours();
+  const bool colours = terminal::has_colours();
   const auto tokens = row.tokens();
   const auto start_of = [&](std::size_t t) {
     return row.starts().empty() ? 0 : row.starts()[t];
@@ -160,11 +150,11 @@ void inspect_deck(const Arguments& arguments, int ranks) {
   row.read(place.sample);
   std::int64_t targets = 0;
   for (std::size_t t = 1; t < row.tokens().size(); ++t) targets += row.is_target(t);
-  log::info("step {}, row {} of {}: sample {} of epoch {}, {} targets in {} places{}",
-            step, number, stage.global, place.sample, place.epoch + 1, targets,
-            config.model.sequence,
-            wants_colours() ? "; a document has a colour, what is no target is dim"
-                            : "; a line is a document, {} holds what is no target");
+  log::info(
+      "step {}, row {} of {}: sample {} of epoch {}, {} targets in {} places{}", step,
+      number, stage.global, place.sample, place.epoch + 1, targets, config.model.sequence,
+      terminal::has_colours() ? "; a document has a colour, what is no target is dim"
+                              : "; a line is a document, {} holds what is no target");
   for (const io::SamplePart& part : source->parts(place.sample))
     log::info("  {}: tokens {} to {}", part.file, part.begin,
               part.begin + part.tokens - 1);

@@ -3,6 +3,7 @@
 #include "app/job_script.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "app/shell.hpp"
 #include "app/sweep_script.hpp"
@@ -19,7 +20,7 @@ std::string JobScript::text() const {
   return format(
              R"sh(#!/bin/bash
 # A training job that saves before its time limit and continues by itself; by `trireme init`.
-# Usage: sbatch {}.sbatch [section.key=value ...]
+# Usage: sbatch {} [section.key=value ...]
 #   TRIREME=<path>   the program (default: the one that wrote this)
 #   TRIREME_SPARE_NODES=N   of --nodes, N only take the place of nodes that fail (default: the
 #                           deck's run.spare_nodes)
@@ -37,7 +38,8 @@ std::string JobScript::text() const {
 # module load ...                # the modules that the program was built with
 
 )sh",
-             name, name, nodes, ranks, even, cores,
+             shell_path(std::filesystem::path(deck).stem().string() + ".sbatch"), name,
+             nodes, ranks, even, cores,
              gpus ? format("#SBATCH --gpus-per-node={}\n", of_node) : "") +
          format(
              R"sh(cd {} || exit 66  # paths in the deck are relative to here

@@ -6,7 +6,9 @@
 #include "app/report_pages.hpp"
 #include "app/result_path.hpp"
 #include "base/counted.hpp"
+#include "base/directory.hpp"
 #include "base/log.hpp"
+#include "base/path.hpp"
 #include "io/files.hpp"
 
 namespace trireme::app {
@@ -42,16 +44,24 @@ void write_markdown(const Report& report, const std::string& output) {
   log::info("{} and {} plots", output, report.figures.size());
 }
 
+// Where the page goes: into the run's directory, or the sweep's.
+std::string folder_of(const std::string& word, const ReportedRun& first) {
+  const std::string path = without_slashes(word);
+  if (is_folder(path)) return is_there(path + "/sweep.toml") ? path : first.directory;
+  return path.ends_with(".toml") ? parent_of(path) : first.directory;
+}
+
 void write_report(const Arguments& arguments) {
   Report report;
   report.runs = read_runs(arguments.words());
   std::string output = arguments.text("--output", "");
   const bool markdown = arguments.has("--markdown") || output.ends_with(".md");
   if (output.empty())
-    output = report.runs.front().directory + (markdown ? "/report.md" : "/report.html");
+    output = folder_of(arguments.words().front(), report.runs.front()) +
+             (markdown ? "/report.md" : "/report.html");
   const auto slash = output.find_last_of('/');
   require_page(output, slash == std::string::npos ? output : output.substr(slash + 1));
-  check_replaced(output, markdown ? "# " : "<!DOCTYPE html>", "page of a report");
+  check_replaced(output, markdown ? "# Report" : "<!DOCTYPE html>", "page of a report");
   report.figures = report_figures(report.runs);
   for (const auto& run : report.runs) report.totals.push_back(totals_of(run));
   report.losses = final_losses(report.runs);
