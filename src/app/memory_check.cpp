@@ -42,6 +42,23 @@ plan::Change change_of(const std::vector<std::string>& words, int ranks,
 
 }  // namespace
 
+void require_room_for_weights(const config::RunConfig& config, int ranks,
+                              const plan::MemoryRoom& room) {
+  constexpr double far_too_large = 4;
+  const bool are_elsewhere = config.parallel.offload == optim::Offload::disk_weights ||
+                             config.adapter.quantize != model::BaseCodes::none;
+  if (room.bytes <= 0 || are_elsewhere) return;
+  const auto parameters = static_cast<double>(model::parameter_count(config.model));
+  const auto element =
+      static_cast<double>(size_of(config.precision.recipe[TensorClass::weight].type));
+  const double bytes = parameters * element / ranks;
+  require(bytes <= far_too_large * (room.bytes + room.host_bytes), Status::resources,
+          "the weights of {} parameters alone take {} on each of {}, and a rank has {} "
+          "({}): make the model smaller, or start more ranks",
+          human_count(parameters), human_bytes(bytes), counted(ranks, "rank"),
+          human_bytes(room.bytes), room.from);
+}
+
 void require_room(const std::vector<std::string>& words, int ranks, int ranks_on_node,
                   const config::RunConfig& config, std::span<const plan::Plan> plans,
                   const plan::PlannedDevice& on, const plan::MemoryRoom& room) {

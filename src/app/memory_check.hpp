@@ -17,6 +17,12 @@ plan::MemoryRoom room_here(const launch::ComputeDevice& on, int ranks_on_node);
 // What the machine file says.
 plan::MemoryRoom room_on(const plan::Machine& machine);
 
+// Before a plan is made, which takes memory and minutes itself for what is far too large.
+// Throws Error(resources) where the weights alone, shared out over all ranks, would take
+// several times a rank's room.
+void require_room_for_weights(const config::RunConfig& config, int ranks,
+                              const plan::MemoryRoom& room);
+
 // words: deck and overrides, to plan changes of it for `ranks`, of which ranks_on_node
 // (0: all) share a node. Throws Error(resources) with plan::why_no_room().
 void require_room(const std::vector<std::string>& words, int ranks, int ranks_on_node,

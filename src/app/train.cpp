@@ -89,6 +89,13 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
     if (!arguments.has("--ranks")) launch::require_built_for(run.device);
   });
   const auto on = launch::expected_device(run.device, run.backend, run.share_gpus);
+  const bool elsewhere = arguments.has("--ranks");
+  const plan::MemoryRoom room = machine     ? room_on(*machine)
+                                : elsewhere ? plan::MemoryRoom{}
+                                            : room_here(on, on_node);
+  world.agree([&] {
+    require_room_for_weights(deck.config, deck.config.parallel.mesh.size(), room);
+  });
   train::check_start(world, deck.config, on);
   plan::PlannedDevice planned;
   world.agree([&] {
@@ -98,10 +105,6 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
   for (plan::Plan& stage : plans) stage.source_bytes = kept;
   log::line(wrapped(plan::describe(deck.config, plans), terminal::prose_columns(), 10));
   log::line(config::describe_recipe(deck.config));
-  const bool elsewhere = arguments.has("--ranks");
-  const plan::MemoryRoom room = machine     ? room_on(*machine)
-                                : elsewhere ? plan::MemoryRoom{}
-                                            : room_here(on, on_node);
   world.agree([&] {
     if (!elsewhere) require_folders(world, deck.config);
   });
@@ -205,6 +208,7 @@ train::PlannedRun plan_here(const comm::World& world, const Arguments& arguments
   const plan::PlannedDevice planned{on.device, on.transport,
                                     machine ? &*machine : nullptr, on.gpu_bytes,
                                     kernels::threads()};
+  require_room_for_weights(deck.config, world.size(), room_here(on, on_node));
   const std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
   log::line(plan_text(deck.config, plans));
   require_room(deck_words(arguments), world.size(), on_node, deck.config, plans, planned,

@@ -173,6 +173,9 @@ rule tensor 65 3 'model.heads = 4|parallel.tensor = 3|write' parallel.tensor=3
 rule graphs_device 65 1 'run.cuda_graphs = true|run.device = "auto"|write run.device = "cuda"' \
   run.cuda_graphs=true
 graphs=(run.cuda_graphs=true run.device=cuda)
+run 1 train tests/regression/tiny.toml run.directory=vast model.layers=100000 model.hidden=16384 \
+  model.heads=64 model.kv_heads=64
+check "weights that are far too large, before a plan is made" expect 78 "alone take"
 rule gemm_search_experts 65 1 'run.gemm_search = true|model.architecture = "mixtral"|write' \
   run.gemm_search=true model.architecture=mixtral model.moe.experts=4
 rule tf32_host 65 1 'precision.tf32 = true|run.device = "auto"|write run.device = "cuda"' \
