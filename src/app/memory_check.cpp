@@ -6,6 +6,7 @@
 #include "base/counted.hpp"
 #include "base/memory.hpp"
 #include "launch/memory_limit.hpp"
+#include "model/stage.hpp"
 
 namespace trireme::app {
 
