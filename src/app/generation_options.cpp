@@ -63,16 +63,27 @@ class Settings {
       const char* key;
       io::Json without;  // the value that changes nothing
     };
-    static const Setting settings[] = {
-        {"num_beams", 1},           {"num_beam_groups", 1},
-        {"penalty_alpha", 0},       {"no_repeat_ngram_size", 0},
-        {"min_length", 0},          {"min_new_tokens", 0},
-        {"epsilon_cutoff", 0},      {"eta_cutoff", 0},
-        {"guidance_scale", 1},      {"encoder_repetition_penalty", 1},
-        {"bad_words_ids", {}},      {"suppress_tokens", {}},
-        {"stop_strings", {}},       {"begin_suppress_tokens", {}},
-        {"sequence_bias", {}},      {"forced_bos_token_id", {}},
-        {"forced_eos_token_id", {}}};
+    static const Setting settings[] = {{"num_beams", 1},
+                                       {"num_beam_groups", 1},
+                                       {"penalty_alpha", 0},
+                                       {"no_repeat_ngram_size", 0},
+                                       {"min_length", 0},
+                                       {"min_new_tokens", 0},
+                                       {"epsilon_cutoff", 0},
+                                       {"eta_cutoff", 0},
+                                       {"guidance_scale", 1},
+                                       {"encoder_repetition_penalty", 1},
+                                       {"bad_words_ids", {}},
+                                       {"suppress_tokens", {}},
+                                       {"stop_strings", {}},
+                                       {"begin_suppress_tokens", {}},
+                                       {"sequence_bias", {}},
+                                       {"forced_bos_token_id", {}},
+                                       {"top_h", {}},
+                                       {"dola_layers", {}},
+                                       {"token_healing", false},
+                                       {"exponential_decay_length_penalty", {}},
+                                       {"forced_eos_token_id", {}}};
     std::string list;
     for (const auto& [key, without] : settings)
       if (has(key) && json_[key] != without && !json_[key].empty())

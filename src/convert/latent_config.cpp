@@ -56,7 +56,8 @@ void read_latent(const ConfigFields& fields, const model::HuggingFaceRow& row,
           "compute",
           fields.source(), keys.value_width, latent.value_width, m.own_head_width);
   latent.score_factor = read_score_factor(fields, m.rope_scaling.kind);
-  latent.neighbours = fields.flag(keys.neighbours, true);
+  const bool is_null = fields.is_given(keys.neighbours) && !fields.has(keys.neighbours);
+  latent.neighbours = fields.flag(keys.neighbours, !is_null);
 }
 
 void write_latent(const model::ModelConfig& m, const model::HuggingFaceRow& row,

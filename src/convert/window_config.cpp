@@ -70,7 +70,11 @@ void read_window(const ConfigFields& fields, const model::HuggingFaceRow& row,
   }
   const std::int64_t window =
       fields.integer(window_key, row.defaults.window, 0, INT32_MAX);
-  if (window == 0) return;
+  if (window == 0) {
+    if (fields.has(window_key))
+      fields.refuse(window_key, "is a window without positions: null means none");
+    return;
+  }
   if (!rule.by_layer && !all_are(types, model::sliding_attention))
     fields.refuse(types_key,
                   format("is not what {} computes, which has the window in all "
@@ -83,7 +87,10 @@ void read_window(const ConfigFields& fields, const model::HuggingFaceRow& row,
   if (rule.from_layer && types.empty())
     types = types_from(fields.integer(first_key, 28, 0, INT32_MAX), m.layers);
   if (rule.full_every > 0 && types.empty()) {
-    const std::int64_t period = fields.integer(pattern_key, rule.full_every, 1, 100000);
+    // Of these classes one alone reads the key.
+    const bool by_pattern = m.architecture == model::Architecture::gemma3;
+    const std::int64_t period =
+        fields.integer(by_pattern ? pattern_key : "", rule.full_every, 1, 100000);
     const std::int64_t end =
         rule.until_layer ? fields.integer(first_key, 28, 0, INT32_MAX) : m.layers;
     types = types_but_every(period, end, m.layers);

@@ -165,6 +165,12 @@ const std::string& ChatTemplate::name() const { return state_->config.name; }
 
 RenderedChat ChatTemplate::render(const Json& messages, bool prompt,
                                   const Json& variables) const {
+  const auto tools = variables.find("tools");
+  const bool has_tools = tools != variables.end() && !tools->empty();
+  require(!has_tools || !state_->config.tools_have_another, Status::bad_content,
+          "{}: is not for conversations with tools, for which the folder has a template "
+          "named tool_use: write that into a file of its own, and name the file",
+          state_->config.name);
   jinja::Interpreter interpreter(state_->config.limits);
   const auto run = [&] {
     jinja::Dict globals;
@@ -217,6 +223,14 @@ std::string template_of(const text::ConfigNode& node) {
   node.fail("holds no template that is named default");
 }
 
+bool has_template(const text::ConfigNode& node, std::string_view name) {
+  if (node.value().is_string()) return false;
+  const auto all = node.elements();
+  return std::any_of(all.begin(), all.end(), [&](const text::ConfigNode& one) {
+    return one.at("name").text() == name;
+  });
+}
+
 // bos_token and the like.
 std::map<std::string, std::string> special_tokens(const text::ConfigNode& root) {
   std::map<std::string, std::string> all;
@@ -247,9 +261,14 @@ std::optional<ChatTemplate> open_chat_template(const std::string& folder,
     config.special = special_tokens(root);
     if (root.has("chat_template")) {
       source = template_of(root.at("chat_template"));
+      config.tools_have_another = has_template(root.at("chat_template"), "tool_use");
       config.name = settings + ": chat_template";
     }
   }
+  if (directory.has("additional_chat_templates"))
+    config.tools_have_another |=
+        directory.open("additional_chat_templates").has("tool_use.jinja");
+  if (!file.empty()) config.tools_have_another = false;
   if (!file.empty() || directory.has("chat_template.jinja")) {
     config.name = file.empty() ? beside : file;
     source = io::read_text(config.name, most_file_bytes);

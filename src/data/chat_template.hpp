@@ -29,6 +29,8 @@ struct ChatTemplateConfig {
   // What strftime_now() takes for now, as "2026-01-31"; empty: it is refused, for a text
   // that depends on the clock is another one at a resume.
   std::string date = {};
+  // The folder has another template for conversations with tools.
+  bool tools_have_another = false;
   jinja::Limits limits = {};
 };
 
@@ -60,7 +62,8 @@ class ChatTemplate {
 };
 
 // The template of the folder of a tokenizer: chat_template.jinja, else chat_template in
-// tokenizer_config.json, of several the one that is named default. `file`: this one
+// tokenizer_config.json, of several the one that is named default; where there is one
+// named tool_use, too, conversations with tools are refused. `file`: this one
 // instead, if it is not empty. Nothing where the folder has none. Throws
 // Error(bad_content), Error(missing_input).
 std::optional<ChatTemplate> open_chat_template(const std::string& folder,

@@ -13,17 +13,37 @@ namespace {
 
 constexpr std::string_view regex_mark = "re:";
 
+// Letters behind a backslash that mean something to ECMAScript, which takes others, such
+// as Python's \\A and \\Z, for themselves.
+std::string escape_mistake(const std::string& expression) {
+  constexpr std::string_view letters = "bBdDwWsSnrtfvcxu";
+  for (std::size_t i = 0; i + 1 < expression.size(); ++i) {
+    if (expression[i] != '\\') continue;
+    const char next = expression[++i];
+    const bool letter = (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z');
+    if (letter && letters.find(next) == letters.npos)
+      return format("\\{} means nothing in it", next);
+  }
+  return {};
+}
+
 // written: what the user wrote of the expression.
 bool fits_whole(const std::string& expression, const std::string& module,
                 const std::string& written) {
-  try {
-    return std::regex_match(module, std::regex(expression, std::regex::ECMAScript));
-  } catch (const std::regex_error& error) {
+  const auto refuse = [&](const std::string& why) {
     fail(Status::bad_content,
          "'{}' is no regular expression that this program reads ({}): write one of "
          "ECMAScript's",
-         written, error.what());
+         written, why);
+  };
+  if (const std::string mistake = escape_mistake(written); !mistake.empty())
+    refuse(mistake);
+  try {
+    return std::regex_match(module, std::regex(expression, std::regex::ECMAScript));
+  } catch (const std::regex_error& error) {
+    refuse(error.what());
   }
+  return false;
 }
 
 // A pattern fits the last parts of a name.
@@ -58,6 +78,7 @@ bool fits_pattern(const std::string& pattern, const std::string& module) {
 }
 
 std::string pattern_mistake(const std::string& pattern) {
+  if (std::string mistake = escape_mistake(pattern); !mistake.empty()) return mistake;
   try {
     const std::regex read(whole_expression(pattern), std::regex::ECMAScript);
     return {};

@@ -129,6 +129,7 @@ TEST(FolderKeys, WhatWouldBeAnotherModel) {
             2);
 
   std::string latent = llama(R"("num_experts_per_tok":3,"norm_topk_prob":null,)"
+                             R"("rope_interleave":null,)"
                              R"("rope_scaling":{"rope_type":"default","factor":4.0,)"
                              R"("mscale_all_dim":1.0})",
                              "deepseek_v3");
@@ -136,6 +137,12 @@ TEST(FolderKeys, WhatWouldBeAnotherModel) {
   const auto deepseek = parse(latent).model;
   EXPECT_EQ(deepseek.attention.latent.score_factor, 1);
   EXPECT_FALSE(deepseek.moe.normalise);
+  EXPECT_FALSE(deepseek.attention.latent.neighbours);
+  // Of the classes with windows in some layers Gemma 3's alone has a pattern.
+  const std::string pattern = R"("sliding_window":8,"sliding_window_pattern":3)";
+  EXPECT_EQ(parse(llama(pattern, "gemma2")).model.layer_types,
+            parse(llama(R"("sliding_window":8)", "gemma2")).model.layer_types);
+  refuses(llama(R"("sliding_window":0)", "mistral"), "'sliding_window' = 0");
 
   const auto gpt2 =
       parse(R"({"model_type":"gpt2","hidden_size":24,"num_hidden_layers":2,)"
