@@ -78,7 +78,7 @@ TEST(Saver, WritesWhatTheWeightsAreNow) {
 // The copy is that of the step, whatever the weights become before it is on the disk.
 TEST(Saver, ABackgroundCheckpointIsOfItsStep) {
   OneWeight run({"checkpoint.async=true"});
-  run->slow_copies();
+  run->inject(config::FaultKind::slow_copy);
   EXPECT_TRUE(run->save(at(1)).empty()) << "it is under way";
   run->before_update();
   run.weight = {7, 7, 7};
