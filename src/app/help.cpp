@@ -46,9 +46,10 @@ constexpr std::string_view overview_text =
            [--block N] [--cache-bytes SIZE] [--cache-dtype T]
   chat     MODEL                            a conversation in the terminal
            [--system TEXT] [--load FILE] [--chat-template F] [--tokenizer F] [--tokens N]
-           [--temperature X] [--top-k N] [--top-p X] [--min-p X] [--typical-p X]
-           [--repetition-penalty X] [--seed N] [--pipeline N] [--device auto|cpu|cuda]
-           [--weights W] [--device-map M] [--max-memory LIST] [--dry-run]
+           [--positions N] [--temperature X] [--top-k N] [--top-p X] [--min-p X]
+           [--typical-p X] [--repetition-penalty X] [--seed N] [--pipeline N]
+           [--device auto|cpu|cuda] [--weights W] [--device-map M] [--max-memory LIST]
+           [--dry-run]
   evaluate MODEL DATA [--logits FILE.h5]    loss and perplexity on a file
            [--tokenizer F] [--sequence N] [--adapter DIR[=WEIGHT],...] [--pipeline N]
            [--device auto|cpu|cuda] [--weights W] [--device-map M] [--max-memory LIST]

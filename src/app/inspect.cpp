@@ -256,6 +256,14 @@ void inspect_checkpoint(comm::World& world, const Arguments& arguments,
     summarize(world, path);
 }
 
+void require_one_question(const Arguments& arguments) {
+  int asked = 0;
+  for (const char* option : {"--verify", "--tensors", "--make-views"})
+    asked += arguments.has(option) ? 1 : 0;
+  require(asked <= 1, Status::command_line,
+          "give one of --tensors, --verify and --make-views");
+}
+
 }  // namespace
 
 int inspect(comm::World& world, const Arguments& given) {
@@ -280,10 +288,7 @@ int inspect(comm::World& world, const Arguments& given) {
     for (const char* option : {"--verify", "--tensors", "--make-views", "--sequence"})
       require(!deck || !arguments.has(option), Status::command_line,
               "{} does not go with a deck", option);
-    require(arguments.has("--verify") + arguments.has("--tensors") +
-                    arguments.has("--make-views") <=
-                1,
-            Status::command_line, "give one of --tensors, --verify and --make-views");
+    require_one_question(arguments);
     const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
     if (!deck || world.rank() != 0) return;
     if (arguments.has("--value"))

@@ -96,7 +96,7 @@ bool take_text_part(io::Json& json, const std::string& source) {
 // one.
 bool take_aliases(io::Json& json, const std::string& source, const HuggingFaceRow& row) {
   bool taken = false;
-  for (const auto& [alias, key] : row.aliases) {
+  for (const auto& [alias, key] : row.keys.aliases) {
     const ConfigFields fields(json, source);
     if (!fields.has(alias)) continue;
     if (fields.has(key) && fields.value(key) != fields.value(alias))

@@ -227,18 +227,28 @@ double read_sliding(const ConfigFields& fields, const ConfigFields& inner,
   return same ? 0 : theta;
 }
 
+// Where both keys are there, as this program writes them: transformers reads the older
+// one, and the base of the newer one alone if the older has none.
+void require_same(const ConfigFields& fields, const ConfigFields& newer,
+                  const HuggingFaceRow& row, const ModelConfig& m) {
+  const ConfigFields older = fields.object(older_key);
+  if (older.json().empty()) return;
+  const bool same_base = !older.has("rope_theta") || !newer.has("rope_theta") ||
+                         older.value("rope_theta") == newer.value("rope_theta");
+  if (!same_base ||
+      read_scaling(fields, older, row, m) != read_scaling(fields, newer, row, m))
+    fields.refuse(newer_key,
+                  format("differs from '{}', which transformers reads in its place: "
+                         "remove one of them",
+                         older_key));
+}
+
 }  // namespace
 
 void read_rope(const ConfigFields& fields, const HuggingFaceRow& row, ModelConfig& m) {
   const io::Json none = io::Json::object();
   const ConfigFields nothing(none, fields.source());
   const bool newer = fields.has(newer_key), older = fields.has(older_key);
-  if (newer && older && !row.rope.by_kind && !fields.value(older_key).empty() &&
-      fields.value(older_key) != fields.value(newer_key))
-    fields.refuse(newer_key,
-                  format("differs from '{}', which transformers reads in its place: "
-                         "remove one of them",
-                         older_key));
   const ConfigFields given = newer ? fields.object(newer_key) : nothing;
   const auto of_kind = [&](std::string_view kind) {
     return given.has(kind) ? given.object(kind) : nothing;
@@ -248,6 +258,7 @@ void read_rope(const ConfigFields& fields, const HuggingFaceRow& row, ModelConfi
   m.rope_theta = read_theta(fields, inner, row);
   m.rope_width = read_width(fields, inner, row, m);
   m.rope_scaling = {};
+  if (newer && older && !row.rope.by_kind) require_same(fields, inner, row, m);
   if (older && (row.rope.by_kind || !newer)) {
     const ConfigFields scaling = fields.object(older_key);
     if (row.rope.by_kind && scaling.has("type") && !scaling.has("rope_type"))

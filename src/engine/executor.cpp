@@ -32,6 +32,15 @@ bool is_true_on_any(bool mine, comm::Group& everyone) {
   return any > 0;
 }
 
+// Whether a run may launch kernels that none before has, while a receive waits for what
+// this rank sends later: Executor::execute() says why.
+bool meets_new_kernels(const config::RunConfig& config, Device device) {
+  using enum schedule::ScheduleKind;
+  const schedule::ScheduleKind kind = config.parallel.schedule;
+  return device.is_cuda() && config.model.has_experts() && kind != gpipe &&
+         kind != one_f_one_b;
+}
+
 }  // namespace
 
 void Executor::train(const Batch& batch, double scale, double loss_scale,
@@ -112,13 +121,6 @@ void Executor::execute(const schedule::Schedule& schedule, const Work& work) {
   Stream(device_).synchronize();  // all that came in by the host is in place
   warmth_.sends_block = false;
   pipeline_.send_through_host(false);
-}
-
-bool Executor::meets_new_kernels() const {
-  using enum schedule::ScheduleKind;
-  const schedule::ScheduleKind kind = config_.parallel.schedule;
-  return device_.is_cuda() && config_.model.has_experts() && kind != gpipe &&
-         kind != one_f_one_b;
 }
 
 void Executor::run(const schedule::Schedule& schedule, const Work& work) {

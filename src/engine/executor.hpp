@@ -191,7 +191,6 @@ class Executor {
   void prepare_graphs(comm::Mesh& mesh);
 
   void execute(const schedule::Schedule& schedule, const Work& work);
-  bool meets_new_kernels() const;
   void run(const schedule::Schedule& schedule, const Work& work);
   void perform(const schedule::Action& action, const Work& work, Stream& stream);
   void forward(const schedule::Action& action, const Work& work, Stream& stream);

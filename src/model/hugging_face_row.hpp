@@ -46,6 +46,11 @@ struct ExpertKeys {
   std::string_view dense_layers{}, mlp_layers{}, every{};
 };
 
+// Another name of a key, which the class reads as well (attribute_map).
+struct KeyAlias {
+  std::string_view alias, key;
+};
+
 // Keys of config.json; "": the class has none.
 struct ConfigKeys {
   std::string_view layers, hidden, heads, kv_heads, head_width, feed_forward, positions;
@@ -60,6 +65,7 @@ struct ConfigKeys {
   // Of latent attention.
   std::string_view latent{}, query_latent{}, unturned_width{}, rotary_width{};
   std::string_view value_width{}, neighbours{};
+  std::span<const KeyAlias> aliases{};
 };
 
 // What an absent key of experts means.
@@ -129,11 +135,6 @@ struct NeutralKey {
   std::string_view key, value;
 };
 
-// Another name of a key, which the class reads as well (attribute_map).
-struct KeyAlias {
-  std::string_view alias, key;
-};
-
 struct HuggingFaceRow {
   std::string_view model_type, class_name;
   std::string_view architecture;     // the name of its row
@@ -164,7 +165,6 @@ struct HuggingFaceRow {
   bool choice_bias = false;
   std::int64_t group_counts = 2;
   bool leaves_padding = true;  // the embedding of pad_token_id, in training
-  std::span<const KeyAlias> aliases{};
 };
 
 namespace hugging_face {

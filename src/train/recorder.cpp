@@ -70,8 +70,8 @@ Recorder::Recorder(comm::World& world, comm::Mesh& mesh, const config::RunConfig
       pipeline_times_(mesh, engine::pipeline_shape(config)),
       meter_(mesh),
       energy_(world.rank() == 0 ? gpu.pci_bus_id : ""),  // its record is rank 0's
-      live_microbatches_(schedule::live_microbatches(engine.schedule())),
-      flops_(engine::training_flops(config)) {
+      of_all_steps_{schedule::live_microbatches(engine.schedule()),
+                    engine::training_flops(config)} {
   if (world.rank() == 0) heartbeat_.emplace(config.metrics.heartbeat);
 }
 
@@ -196,7 +196,9 @@ io::Record Recorder::times_record(double rate_of_flops) const {
       .set("step_seconds", times_.total)
       .set("tokens_per_second", tokens_of_step() / times_.total)
       .set("mfu", rate_of_flops / peak_.peak)
-      .set("mfu_causal", rate_of_flops * (flops_.causal / flops_.full) / peak_.peak)
+      .set("mfu_causal", rate_of_flops *
+                             (of_all_steps_.flops.causal / of_all_steps_.flops.full) /
+                             peak_.peak)
       .set("model_tflops", rate_of_flops * 1e-12)
       .set("peak_tflops", peak_.peak * 1e-12)
       .set("memory_peak_bytes", agreed_.memory_peak)
@@ -212,7 +214,7 @@ io::Record Recorder::times_record(double rate_of_flops) const {
 void Recorder::record(const engine::StepResult& result) {
   double& usual = progress_.step_seconds;
   usual = usual == 0 ? times_.total : 0.9 * usual + 0.1 * times_.total;
-  const double rate_of_flops = tokens_of_step() / times_.total * flops_.full;
+  const double rate_of_flops = tokens_of_step() / times_.total * of_all_steps_.flops.full;
   peak_.see(rate_of_flops, progress_.step);
   sums_.seconds += times_.total;
   sums_.tokens += result.tokens;

@@ -115,8 +115,10 @@ class Recorder : public engine::StepObserver {
   Moved moved_;                   // before this step
   EnergyMeter energy_;            // of this rank's GPU
   std::optional<double> joules_;  // its counter before this step
-  std::int64_t live_microbatches_ = 0;
-  model::FlopsPerToken flops_;
+  struct OfAllSteps {
+    std::int64_t live_microbatches = 0;
+    model::FlopsPerToken flops;  // of a token
+  } of_all_steps_;
   engine::StepTotals::Outcome agreed_;  // by the ranks, of this step
   StepTimes times_;                     // of this step
   struct Sums {

@@ -54,9 +54,10 @@ void Recorder::announce() const {
   const auto all = model::flops_per_token(config_.model);
   say("flops     {} per token = 6 N + 12 L D S{} (causal half of attention: {}); mfu is "
       "the share of the {} in {}: {}FLOP/s",
-      human_count(flops_.full),
-      flops_.full == all.full ? "" : ", without gradients of frozen matrices",
-      human_count(flops_.causal),
+      human_count(of_all_steps_.flops.full),
+      of_all_steps_.flops.full == all.full ? ""
+                                           : ", without gradients of frozen matrices",
+      human_count(of_all_steps_.flops.causal),
       peak_.by_data_sheet ? format("dense peak of {} x {}", world_.size(), gpu_name_)
                           : std::string("best rate seen so far, that of GEMMs now"),
       compute, human_count(peak_.peak));
@@ -67,7 +68,7 @@ void Recorder::announce() const {
 
 void Recorder::print(const engine::StepResult& result) const {
   const double tokens = tokens_of_step();
-  const double rate_of_flops = tokens / times_.total * flops_.full;
+  const double rate_of_flops = tokens / times_.total * of_all_steps_.flops.full;
   const std::string of = std::to_string(config_.run.steps);
   const double left =
       progress_.step_seconds * static_cast<double>(config_.run.steps - progress_.step);

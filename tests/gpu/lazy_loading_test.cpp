@@ -64,7 +64,8 @@ TEST(LazyLoading, NorWithShardsOfWeightsInFlight) {
     for (const int microbatches : {1, 3}) compare(c, 2, microbatches);
 }
 
-// Experts get other numbers of rows in each step, and with them other kernels of a library.
+// Experts get other numbers of rows in each step, and with them other kernels of a
+// library.
 TEST(LazyLoading, NorLaterWithExperts) {
   for (const Case& c : cases) {
     SCOPED_TRACE(c.schedule);

@@ -412,7 +412,7 @@ TEST(CheckpointWriter, ADraftOfTheStepThatStaysIsAnError) {
     ADD_FAILURE();
   } catch (const comm::Agreed& error) {
     EXPECT_EQ(error.status(), Status::cannot_create);
-    EXPECT_EQ(std::string(error.what()).find(draft), 0U) << error.what();
+    EXPECT_NE(std::string(error.what()).find(draft), std::string::npos) << error.what();
   }
   io_faults_disarm();
   EXPECT_TRUE(writer.idle());
