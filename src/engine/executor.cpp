@@ -111,7 +111,7 @@ void Executor::execute(const schedule::Schedule& schedule, const Work& work) {
     if (others) warmth_.runs = 0;
   }
   const int needed = !graphs_ ? 1 : recording_.by_steps ? 3 : 2;
-  const bool warm = !meets_new_kernels() &&
+  const bool warm = !meets_new_kernels(config_, device_) &&
                     (work.training ? warmth_.runs >= needed : warmth_.has_evaluated);
   if (warm) return run(schedule, work);
   if (!work.training) warmth_.has_evaluated = true;
