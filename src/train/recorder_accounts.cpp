@@ -182,7 +182,7 @@ io::Record Recorder::accounts() const {
                          .set("factor", one.rank.value));
     if (!slow.empty()) record.set("slowest_hosts", slow);
   }
-  record.set("live_microbatches", live_microbatches_);
+  record.set("live_microbatches", of_all_steps_.live_microbatches);
   if (config_.parallel.sharding == optim::Sharding::weights)
     record.set("gathered_units", std::int64_t{store.peak_gathered()});
   add_moved(record, config_.parallel,
