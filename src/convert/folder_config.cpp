@@ -3,6 +3,7 @@
 #include "convert/folder_config.hpp"
 
 #include <algorithm>
+#include <span>
 #include <array>
 
 #include "convert/activation_config.hpp"
@@ -92,11 +93,17 @@ bool take_text_part(io::Json& json, const std::string& source) {
   return false;
 }
 
+// Other names of keys that the class reads as well; those of experts are in its row.
+std::span<const model::KeyAlias> aliases_of(const HuggingFaceRow& row) {
+  if (row.model_type == "gpt2") return model::hugging_face::gpt2_aliases;
+  return {};
+}
+
 // Gives keys that the class also reads under other names their own. Whether there was
 // one.
 bool take_aliases(io::Json& json, const std::string& source, const HuggingFaceRow& row) {
   bool taken = false;
-  for (const auto& [alias, key] : row.keys.aliases) {
+  for (const auto& [alias, key] : aliases_of(row)) {
     const ConfigFields fields(json, source);
     if (!fields.has(alias)) continue;
     if (fields.has(key) && fields.value(key) != fields.value(alias))

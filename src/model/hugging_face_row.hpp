@@ -65,7 +65,6 @@ struct ConfigKeys {
   // Of latent attention.
   std::string_view latent{}, query_latent{}, unturned_width{}, rotary_width{};
   std::string_view value_width{}, neighbours{};
-  std::span<const KeyAlias> aliases{};
 };
 
 // What an absent key of experts means.

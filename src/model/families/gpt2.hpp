@@ -87,7 +87,6 @@ constexpr HuggingFaceRow gpt2() {
   row.keys = gpt2_keys;
   row.keys.scale_by_width = "scale_attn_weights";
   row.keys.scale_by_layer = "scale_attn_by_inverse_layer_idx";
-  row.keys.aliases = gpt2_aliases;
   row.neutral = gpt2_neutral;
   row.transposed = gpt2_transposed;
   row.buffers = gpt2_buffers;
