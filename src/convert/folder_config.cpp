@@ -3,8 +3,8 @@
 #include "convert/folder_config.hpp"
 
 #include <algorithm>
-#include <span>
 #include <array>
+#include <span>
 
 #include "convert/activation_config.hpp"
 #include "convert/config_fields.hpp"
