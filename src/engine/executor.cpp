@@ -32,13 +32,9 @@ bool is_true_on_any(bool mine, comm::Group& everyone) {
   return any > 0;
 }
 
-// Whether a run may launch kernels that none before has, while a receive waits for what
-// this rank sends later: Executor::execute() says why.
+// Whether any run may launch kernels that none before has: Executor::execute() says why.
 bool meets_new_kernels(const config::RunConfig& config, Device device) {
-  using enum schedule::ScheduleKind;
-  const schedule::ScheduleKind kind = config.parallel.schedule;
-  return device.is_cuda() && config.model.has_experts() && kind != gpipe &&
-         kind != one_f_one_b;
+  return device.is_cuda() && config.model.has_experts();
 }
 
 }  // namespace
@@ -89,8 +85,7 @@ double Executor::evaluate(const std::vector<TensorView>& inputs_T,
 // then wait for ever. So messages of a schedule's first run leave the GPU to its kernels:
 // they pass through the host, and none is left behind when the next action begins.
 // Products of experts have other rows in each step, for which a library may take a kernel
-// that no run has launched: where a receive may wait for what its own rank sends later,
-// all runs are like the first.
+// that no run has launched: all runs of such models are like the first.
 // What else ranks wait for together, all ranks of a group come to in the same order.
 // Graphs are made in a second run, which is treated alike, because that may take memory
 // of the GPU. A run that counts what FP8 loses launches each kernel by itself. Kernels of

@@ -20,7 +20,7 @@ constexpr Case cases[] = {{"gpipe", "1"},       {"1f1b", "1"}, {"zb_h1", "1"},
 // A pipeline of `stages` ranks, FULL_SHARD over the others, so that messages of both
 // kinds are in flight at once.
 config::RunConfig config_of(const Case& c, int stages, int microbatches,
-                            const std::string& architecture = "llama") {
+                            const std::string& architecture = "llama", int sequence = 4) {
   const int replicas = world().size() / stages;
   return equality_config(
       architecture, "fp32",
@@ -29,8 +29,9 @@ config::RunConfig config_of(const Case& c, int stages, int microbatches,
            std::string(replicas > 1 ? "FULL_SHARD" : "NO_SHARD"),
        std::string("parallel.schedule=") + c.schedule,
        std::string("parallel.virtual_stages=") + c.virtual_stages, "batch.micro=1",
-       "batch.global=" + std::to_string(microbatches * replicas), "model.sequence=4",
-       "model.hidden=24", "model.heads=2", "model.kv_heads=1", "model.feed_forward=8",
+       "batch.global=" + std::to_string(microbatches * replicas),
+       "model.sequence=" + std::to_string(sequence), "model.hidden=24", "model.heads=2",
+       "model.kv_heads=1", "model.feed_forward=8",
        "model.layers=" + std::to_string(2 * stages)});
 }
 
@@ -67,11 +68,11 @@ TEST(LazyLoading, NorWithShardsOfWeightsInFlight) {
 // Experts get other numbers of rows in each step, and with them other kernels of a
 // library.
 TEST(LazyLoading, NorLaterWithExperts) {
-  for (const Case& c : cases) {
+  for (const Case& c : {cases[1], cases[2], cases[5]}) {
     SCOPED_TRACE(c.schedule);
-    const auto config = config_of(c, world().size(), 3, "mixtral");
-    expect_same_bits(first_steps(config, comm::Transport::nccl, true, 4),
-                     first_steps(config, comm::Transport::mpi, false, 4));
+    const auto config = config_of(c, world().size(), 3, "mixtral", 60);
+    expect_same_bits(first_steps(config, comm::Transport::nccl, true, 3),
+                     first_steps(config, comm::Transport::mpi, false, 3));
   }
 }
 
