@@ -70,10 +70,11 @@ bool another_reports(const WorldState& state) {
   return speaker >= 0 && speaker != state.rank;
 }
 
-// 30 ms a rank for a second; higher ranks share the second after that.
+// 60 ms a rank for a second, since a rank on a busy machine may come late; higher ranks
+// share the second after that.
 std::chrono::milliseconds turn_of(const WorldState& state) {
   const std::int64_t rank = state.rank;
-  return std::chrono::milliseconds(std::min(30 * rank, 1000 + 1000 * rank / state.size));
+  return std::chrono::milliseconds(std::min(60 * rank, 1000 + 1000 * rank / state.size));
 }
 
 }  // namespace
