@@ -73,15 +73,19 @@ class Nodes {
     status_.starts.clear();
     note("");
   }
+  // Copies of step 4, which are then under way.
+  void begin(PartnerCopies& copies, const std::vector<io::TensorBox>& boxes) {
+    note(copies.attempt());
+    copies.start(-1, boxes);
+    io::CheckpointInfo info = test::fake_info(4);
+    info.mesh = {1, world().size(), 1, 1};
+    copies.begin(info, boxes);
+  }
   // Copies of a start that writes `value` into every element, at step 4.
   void copy(double value) {
     Box box(value);
     PartnerCopies copies = start();
-    note(copies.attempt());
-    copies.start(-1, {box.box});
-    io::CheckpointInfo info = test::fake_info(4);
-    info.mesh = {1, world().size(), 1, 1};
-    copies.begin(info, {box.box});
+    begin(copies, {box.box});
     copies.finish();
     world().barrier();
   }
@@ -89,11 +93,7 @@ class Nodes {
   void copy_beside_training(double value, const std::function<bool()>& done) {
     Box box(value);
     PartnerCopies copies = start();
-    note(copies.attempt());
-    copies.start(-1, {box.box});
-    io::CheckpointInfo info = test::fake_info(4);
-    info.mesh = {1, world().size(), 1, 1};
-    copies.begin(info, {box.box});
+    begin(copies, {box.box});
     copies.before_update();
     for (int looks = 0; looks < 10000 && !done(); ++looks) {
       copies.poll();
