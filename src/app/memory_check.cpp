@@ -54,8 +54,8 @@ void require_room_for_weights(const config::RunConfig& config, int ranks,
       static_cast<double>(size_of(config.precision.recipe[TensorClass::weight].type));
   const double bytes = parameters * element / ranks;
   require(bytes <= far_too_large * (room.bytes + room.host_bytes), Status::resources,
-          "the weights of {} parameters alone take {} on each of {}, and a rank has {} "
-          "({}): make the model smaller, or start more ranks",
+          "the model does not fit: the weights of {} parameters alone take {} on each of "
+          "{}, and a rank has {} ({}): make the model smaller, or start more ranks",
           human_count(parameters), human_bytes(bytes), counted(ranks, "rank"),
           human_bytes(room.bytes), room.from);
 }
