@@ -151,7 +151,7 @@ class LogitsWriter {
 void check_logits(const std::string& path, const std::string& data) {
   constexpr std::string_view what = "file of logits";
   check_result(path, {data}, "--logits");
-  check_replaced(path, hdf5_beginning, what);
+  check_replaced(path, {hdf5_beginning}, what);
   std::error_code none;
   if (std::filesystem::exists(path, none) && std::filesystem::file_size(path, none) > 0)
     require(io::Hdf5File(path, io::Hdf5File::Mode::read).has("logits"),

@@ -61,7 +61,7 @@ void write_report(const Arguments& arguments) {
              (markdown ? "/report.md" : "/report.html");
   const auto slash = output.find_last_of('/');
   require_page(output, slash == std::string::npos ? output : output.substr(slash + 1));
-  check_replaced(output, markdown ? "# Report" : "<!DOCTYPE html>", "page of a report");
+  check_replaced(output, {markdown ? "# Report" : "<!DOCTYPE html>"}, "page of a report");
   report.figures = report_figures(report.runs);
   for (const auto& run : report.runs) report.totals.push_back(totals_of(run));
   report.losses = final_losses(report.runs);

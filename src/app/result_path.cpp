@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/result_path.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -22,15 +23,20 @@ void check_result(const std::string& result, const std::vector<std::string>& rea
         option, one_line(result), one_line(file));
 }
 
-void check_replaced(const std::string& result, std::string_view beginning,
+void check_replaced(const std::string& result,
+                    const std::vector<std::string_view>& beginnings,
                     std::string_view what) {
   std::error_code none;
   if (!std::filesystem::is_regular_file(result, none)) return;
-  std::string begins(beginning.size(), '\0');
+  std::string begins(64, '\0');
   std::ifstream file(result, std::ios::binary);
   file.read(begins.data(), static_cast<std::streamsize>(begins.size()));
   begins.resize(static_cast<std::size_t>(file.gcount()));
-  require(beginning.starts_with(begins), Status::cannot_create,
+  const bool is_one =  // a file that is cut short, or empty, holds nothing to lose
+      std::any_of(beginnings.begin(), beginnings.end(), [&](std::string_view beginning) {
+        return beginning.starts_with(begins.substr(0, beginning.size()));
+      });
+  require(is_one, Status::cannot_create,
           "{}: is there already, and is no {}, which would take its place: move it away, "
           "or give the result another name",
           one_line(result), what);

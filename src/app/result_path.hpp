@@ -14,8 +14,9 @@ void check_result(const std::string& result, const std::vector<std::string>& rea
                   std::string_view option = "-o");
 
 // Throws Error(cannot_create) where a file that is there does not begin as the result
-// will: it is something else, and would be lost. `what` the result is, for the message.
-void check_replaced(const std::string& result, std::string_view beginning,
+// may: it is something else, and would be lost. `what` the result is, for the message.
+void check_replaced(const std::string& result,
+                    const std::vector<std::string_view>& beginnings,
                     std::string_view what);
 
 inline constexpr std::string_view hdf5_beginning = "\x89HDF\r\n\x1a\n";

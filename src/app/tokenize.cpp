@@ -14,6 +14,7 @@
 #include "app/train_tokenizer.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "io/token_formats.hpp"
 #include "io/token_writer.hpp"
 #include "text/corpus.hpp"
 #include "text/parallel_encoder.hpp"
@@ -193,15 +194,35 @@ void remove_if_empty(const Job& job) {
     above.remove_tree(job.parts_name);
 }
 
+// The bytes of a number as a file begins with it.
+std::string_view begins(const std::int32_t& magic) {
+  return {reinterpret_cast<const char*>(&magic), sizeof magic};
+}
+
 // read: what the job reads, which its result must not replace.
 void check_output(const Job& job, const std::vector<std::string>& read) {
   const Directory above(parent_of(job.path));
+  const std::string name = last_name_of(job.path);
   const bool two = job.format == io::TokenFormat::megatron;
   for (const char* end : two ? std::vector{".bin", ".idx"} : std::vector{""}) {
-    above.require_file(last_name_of(job.path) + end);
+    above.require_file(name + end);
     check_result(job.path + end, read);
-    if (job.format == io::TokenFormat::hdf5)
-      check_replaced(job.path + end, hdf5_beginning, "token file");
+  }
+  switch (job.format) {
+    case io::TokenFormat::hdf5:
+      check_replaced(job.path, {hdf5_beginning}, "token file");
+      break;
+    case io::TokenFormat::llmc:
+      check_replaced(job.path, {begins(io::llmc::magic_u16), begins(io::llmc::magic_u32)},
+                     "token file of llm.c");
+      break;
+    case io::TokenFormat::megatron:
+      check_replaced(job.path + ".idx", {io::megatron::magic}, "index of Megatron-LM");
+      require(
+          !above.has(name + ".bin") || above.has(name + ".idx"), Status::cannot_create,
+          "{}.bin: is there already, and no index beside it: move it away, or give the "
+          "result another name",
+          one_line(job.path));
   }
   above.make(job.parts_name);
 }

@@ -36,7 +36,7 @@ void train_tokenizer(const Arguments& arguments, int threads) {
   Directory(parent_of(path)).require_file(last_name_of(path));
   const auto files = text::corpus_files(arguments.words());
   check_result(path, files);
-  check_replaced(path, "{", "tokenizer");
+  check_replaced(path, {"{"}, "tokenizer");
   text::BpeTrainer trainer(threads);
   auto told = start;
   for (std::size_t i = 0; i < files.size(); ++i)

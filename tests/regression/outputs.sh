@@ -200,7 +200,7 @@ keeps() {  # keeps FILE COPY ARGS...: refused with 73, and the file is as it was
   local file=$1 copy=$2
   shift 2
   run 1 "$@"
-  expect 73 "would be lost\|which would take its place\|was not measured" && cmp -s "$file" "$copy"
+  expect 73 "would be lost\|which would take its place\|no index beside it\|was not measured" && cmp -s "$file" "$copy"
 }
 check "bench over a deck" keeps "$work/kept.toml" $deck bench --machine "$work/kept.toml" --quick
 check "bench over a data sheet" keeps "$work/machine.toml" inputs/machines/h100-sxm.toml \
@@ -210,6 +210,18 @@ check "a search over its machine" keeps "$work/machine.toml" inputs/machines/h10
 check "logits over a text" keeps "$work/kept.txt" LICENSE evaluate "$one" LICENSE --logits "$work/kept.txt"
 check "a page over a deck" keeps "$work/kept.toml" $deck report "$one" --output "$work/kept.toml"
 check "a tokenizer over a text" keeps "$work/kept.txt" LICENSE tokenize README.md --train 300 -o "$work/kept.txt"
+as_tokens="tokenize README.md --tokenizer tests/reference/tokenizers/llama3.json --end-token <|end|>"
+cp LICENSE "$work/kept.idx"
+check "llm.c's tokens over a text" keeps "$work/kept.txt" LICENSE $as_tokens --format llmc -o "$work/kept.txt"
+check "Megatron's index over a text" keeps "$work/kept.idx" LICENSE $as_tokens --format megatron -o "$work/kept"
+mv "$work/kept.idx" "$work/kept.bin"
+check "Megatron's tokens over other bytes" keeps "$work/kept.bin" LICENSE $as_tokens --format megatron -o "$work/kept"
+for format in megatron llmc; do
+  for again in 1 2; do
+    run 1 $as_tokens --format $format -o "$work/$format"
+    check "$format: tokens over tokens, $again" test "$status" = 0
+  done
+done
 run 1 evaluate "$one" LICENSE --logits "$work/logits.h5"
 run 1 evaluate "$one" LICENSE --logits "$work/logits.h5"
 check "logits over logits" test "$status" = 0
