@@ -220,8 +220,10 @@ struct Softmax {
         for (int n = 0; n < N; ++n)
           largest = fmaxf(largest, fmaxf(s[m][n][2 * i], s[m][n][2 * i + 1]));
         largest = quad_max(largest);
-        const float from = largest == never ? 0.0f : largest * factor;
-        shrink[m][i] = exp2_approx(most[m][i] * factor - from);
+        // Rounded products: in a fused one the difference of equal maxima would be what
+        // the other had lost by rounding, and earlier outputs would shrink in every tile.
+        const float from = largest == never ? 0.0f : __fmul_rn(largest, factor);
+        shrink[m][i] = exp2_approx(__fmul_rn(most[m][i], factor) - from);
         shrinks = shrinks || shrink[m][i] != 1.0f;
         most[m][i] = largest;
         float added = 0;

@@ -211,16 +211,17 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, Transpose tr
   LtProblem p = problem_of(c, a, transpose_a, b, transpose_b, accumulate);
   LtOperands operands{.a = a.raw(), .b = b.raw(), .c = c.raw()};
   if (!bias.empty()) {
-    // The library adds a bias of the result's type, and none to f64. Elsewhere the bias
-    // is written first and added to: c has the type of the sums then.
+    // The library adds a bias of the result's type, and none to f64. Where it does not,
+    // the bias is written first and added to, and the sum is rounded once, too.
     if (c.dtype() == type && type != DType::f64) {
       p.epilogue = CUBLASLT_EPILOGUE_BIAS;
       p.bias_alignment = alignment_of(bias.raw());
       operands.bias = bias.raw();
-    } else {
-      fill_rows(stream, bias, c);
-      p.accumulate = true;
+      if (try_to_run(p, operands, c.dtype(), stream)) return;
+      p.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     }
+    fill_rows(stream, bias, c);
+    p.accumulate = true;
   }
   run(p, operands, c.dtype(), stream);
 }

@@ -150,8 +150,7 @@ std::vector<cublasLtMatmulAlgo_t> LtPlan::proposals(cublasLtHandle_t handle,
   // A release may answer a combination that it does not know with something else than
   // "not supported": with such an epilogue there is a way without it, so any refusal is
   // one.
-  const bool may_refuse =
-      problem_.has_aux() || problem_.epilogue == CUBLASLT_EPILOGUE_BGRADB;
+  const bool may_refuse = problem_.epilogue != CUBLASLT_EPILOGUE_DEFAULT;
   if (status == CUBLAS_STATUS_NOT_SUPPORTED ||
       (may_refuse && status != CUBLAS_STATUS_SUCCESS))
     return algorithms;

@@ -125,10 +125,18 @@ inline float __int2float_rn(int x) { return static_cast<float>(x); }
 inline float __uint2float_rn(unsigned x) { return static_cast<float>(x); }
 inline float __double2float_rn(double x) { return static_cast<float>(x); }
 
+// A product that no sum is fused with: the compiler does not see through the memory.
+template <class T>
+inline T __rounded_product(T a, T b) {
+  T product = a * b;
+  asm("" : "+m"(product));
+  return product;
+}
+
 // Single operations, never fused with a neighbour on a GPU.
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }
-inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fmul_rn(float a, float b) { return __rounded_product(a, b); }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __frcp_rn(float x) { return 1.0f / x; }
 inline float __fsqrt_rn(float x) { return std::sqrt(x); }
@@ -137,7 +145,7 @@ inline float __frsqrt_rn(float x) {
 }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline double __dadd_rn(double a, double b) { return a + b; }
-inline double __dmul_rn(double a, double b) { return a * b; }
+inline double __dmul_rn(double a, double b) { return __rounded_product(a, b); }
 inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
 
 // Fast approximations: the host's functions, which are nearer to the truth. The C library
