@@ -116,12 +116,15 @@ std::int64_t longest_text(const std::vector<infer::Generation>& generations) {
   return longest;
 }
 
-void require_same_sums(comm::Transport transport, int tensor) {
-  require(transport != comm::Transport::nccl || tensor <= 2, Status::resources,
-          "--prompts on {} tensor ranks by NCCL, which adds up more than two in an order "
-          "that depends on where a number stands, so that texts would depend on their "
-          "neighbours: give --pipeline, so that at most 2 ranks share a stage",
-          tensor);
+// NCCL adds up more than two ranks in an order that depends on where a number stands in a
+// message: texts would depend on their neighbours. MPI's order is that of the ranks.
+comm::Transport transport_of_batch(comm::Transport transport, int tensor) {
+  if (transport != comm::Transport::nccl || tensor <= 2) return transport;
+  log::info(
+      "messages of {} tensor ranks by MPI through the host, whose sums do not depend on "
+      "a text's neighbours; with --pipeline at most two share a stage, by NCCL",
+      tensor);
+  return comm::Transport::mpi;
 }
 
 }  // namespace
@@ -182,8 +185,8 @@ int generate_batch(comm::World& world, const Arguments& arguments,
   }
   if (before > 0) log::info("going on behind {} finished texts", before);
   const kernels::Runtime runtime(0, world.ranks_on_node());
-  require_same_sums(on.transport, shape.tensor);
-  comm::Mesh mesh(world, shape, {}, on.device, on.transport);
+  comm::Mesh mesh(world, shape, {}, on.device,
+                  transport_of_batch(on.transport, shape.tensor));
   comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
   const ModelUse use{
       config.model.sequence,

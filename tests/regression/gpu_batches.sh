@@ -50,7 +50,10 @@ batch placed.jsonl 1 --device-map auto --max-memory gpu0=1KiB
 check "weights on the host" cmp <(texts "$work/placed.jsonl") <(texts "$work/fp64.jsonl")
 
 TRIREME_EMULATION_DEVICES=4 batch four.jsonl 4
-check "four tensor ranks by NCCL" expect 78 'give --pipeline'
+check "four tensor ranks send by MPI" grep -q 'messages of 4 tensor ranks by MPI' "$work/out"
+check "four tensor ranks" cmp <(texts "$work/four.jsonl") <(texts "$work/fp64.jsonl")
+TRIREME_EMULATION_DEVICES=4 batch four.other 4 --texts 2 --step-tokens 40 --block 3
+check "four tensor ranks: other neighbours" cmp "$work/four.other" "$work/four.jsonl"
 
 # Codes, which become numbers before each product.
 model=$SOURCE/tests/reference/quantized/nf4_double

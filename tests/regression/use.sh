@@ -46,6 +46,8 @@ check "generate" test "$status" = 0
 cp "$work/out" "$work/a"
 run 2 generate "$work/run" --prompt "The license" --tokens 60 --temperature 0
 check "generate on two ranks gives the same text" cmp "$work/out" "$work/a"
+run 4 generate "$work/run" --prompt "The license" --tokens 60 --temperature 0
+check "generate on four ranks gives the same text" cmp "$work/out" "$work/a"
 run 4 generate "$work/run" --prompt "x" --tokens 100 --temperature 1 --top-k 20 --top-p 0.9 --seed 5
 check "generate past the sequence" test "$status" = 0
 
