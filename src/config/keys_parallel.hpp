@@ -280,6 +280,12 @@ struct CommKeys : Section {
       *this, "deterministic", "true",
       "Sum in a fixed order, so that a repeated run gives the same bits; false is "
       "not available yet."};
+  Boolean reproducible{
+      *this, "reproducible", "false",
+      "Gradients are summed without rounding, so that weights are the same to the bit on "
+      "1, 2, 4, ... data ranks, with the same batch.micro; only with NO_SHARD. Takes 8 "
+      "bytes more a parameter, and sums travel behind backward.",
+      sets<&RunConfig::parallel, &ParallelSettings::reproducible>};
 };
 
 struct RecomputeKeys : Section {

@@ -42,6 +42,7 @@ void Rules::judge() {
   precision_rules();
   optimizer_rules();
   outer_rules();
+  reproducible_rules();
   adapter_rules();
   group_rules();
   debug_rules();

@@ -80,9 +80,18 @@ class OuterRules : public OffloadRules {
   void outer_round_rules();
 };
 
-class Rules : public OuterRules {
+// Rules of sums that do not depend on the number of data ranks.
+class ReproducibleRules : public OuterRules {
  public:
   using OuterRules::OuterRules;
+
+ protected:
+  void reproducible_rules();
+};
+
+class Rules : public ReproducibleRules {
+ public:
+  using ReproducibleRules::ReproducibleRules;
 
   // Judges every rule, in the order in which a message names them.
   BrokenRules check();

@@ -157,21 +157,24 @@ void Rules::expert_memory_rules() {
   optim::StoreConfig store;
   store.recipe = recipe;
   store.sharding = p.sharding;
+  store.exact_sums = p.reproducible;
   rule(
       {key::parallel.expert_memory, key::parallel.schedule,
-       key::parallel.sharding_strategy, key::precision.recipe},
+       key::parallel.sharding_strategy, key::precision.recipe, key::comm.reproducible},
       !in_rounds || !defers_weights(p.schedule) || !store.opens_gradients(),
       key::parallel.expert_memory, " with ", key::parallel.schedule,
       " adds to weights' gradients twice in a microbatch, which ",
       [&] {
-        return store.shards_gradients() ? show(key::parallel.sharding_strategy)
-                                        : show(key::precision.recipe);
+        return store.exact_sums           ? show(key::comm.reproducible)
+               : store.shards_gradients() ? show(key::parallel.sharding_strategy)
+                                          : show(key::precision.recipe);
       },
       " does not have open",
       [&] {
         return advise(
             {{key::parallel.sharding_strategy, {"\"ZERO1\"", "\"NO_SHARD\""}},
              {key::precision.recipe, {"\"auto\""}},
+             {key::comm.reproducible, {"false"}},
              {key::parallel.schedule, {"\"1f1b\"", "\"gpipe\"", "\"interleaved\""}},
              {key::parallel.expert_memory, {"0.0"}}});
       });

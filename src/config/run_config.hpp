@@ -91,6 +91,7 @@ struct ParallelSettings {
   std::int64_t bucket_bytes = 0;            // 0: by transport
   // Of each group, for collectives of the host; 0: any number.
   std::int64_t staging_bytes = std::int64_t{64} << 20;
+  bool reproducible = false;  // sums of gradients do not depend on the data ranks
 };
 
 struct RecomputeSettings {

@@ -30,6 +30,7 @@ optim::StoreConfig store_config(const config::RunConfig& config, const comm::Mes
           .rule = &config.optimizer.rule(),
           .bucket_bytes = bucket_bytes(parallel, mesh),
           .training = true,
+          .exact_sums = parallel.reproducible,
           .overwrites = !for_gpu(mesh, device),
           .sharding = parallel.sharding,
           .wrap_parameters = parallel.wrap_parameters,

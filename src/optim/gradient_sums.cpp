@@ -68,6 +68,7 @@ void GradientSums::allocate(Device device) {
     opened_ = Buffer(device, config.accumulator(), {elements}, MemoryClass::gradients,
                      "whole gradients");
   }
+  if (config.exact_sums) exact_.emplace(context_.stream, layout, device);
   if (!config.low_precision()) return;
   const std::size_t tensors = layout.tensors.size();
   sum_scales_ = Scales(device, sum, tensors, "scales of gradient sums");
@@ -122,6 +123,7 @@ TensorView GradientSums::shard(const FlatParameter& flat) const {
 void GradientSums::begin(std::int64_t microbatches) {
   const bool overwrites = context_.config.overwrites && sum_scales_.empty();
   const bool opens = context_.config.opens_gradients();
+  if (exact_) exact_->clear();
   if (!overwrites) clear();
   for (auto& [param, state] : params_)
     state.missing = param->frozen ? 0 : microbatches * param->contributions;
@@ -238,6 +240,7 @@ void GradientSums::close(int module) {
         start_reduction(buffer);
       } else {  // a module's whole gradients join the sums of this rank
         for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
+          if (exact_) return exact_->add(flat, gradient);
           if (context_.config.keeps_microbatch()) round_microbatch(flat, gradient);
           add(flat, flat.whole(), gradient, unsharded_in(sums_, flat));
         });
@@ -319,7 +322,9 @@ void GradientSums::finish() {
   for (ReduceBucket& bucket : reduce_buckets_) bucket.handle.wait();
   settle();
   // 2. The ranks that hold the same weights, as far as they have not begun.
-  if (converts_sums(config)) {
+  if (exact_) {
+    exact_->finish(sums_.view());
+  } else if (converts_sums(config)) {
     reduce_low_precision();
   } else if (config.sharding != Sharding::none) {
     for (const FlatParameter& flat : layout.flats)
@@ -374,7 +379,8 @@ void GradientSums::spoil() {
 
 std::size_t GradientSums::workspace_bytes() const {
   return values_.bytes() + shown_.bytes() + sum_scales_.bytes() +
-         microbatch_scales_.bytes() + traffic_.bytes();
+         microbatch_scales_.bytes() + traffic_.bytes() +
+         (exact_ ? exact_->workspace_bytes() : 0);
 }
 
 }  // namespace trireme::optim

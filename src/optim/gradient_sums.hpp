@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "optim/exact_sums.hpp"
 #include "optim/gradient_traffic.hpp"
 #include "optim/number_codec.hpp"
 #include "optim/partial_sums.hpp"
@@ -19,9 +20,9 @@ namespace trireme::optim {
 
 // Sums over ranks are sent in another type than the accumulator's, or of numbers that are
 // kept in one. They wait for finish(): memory for such numbers is that of one flat
-// parameter.
+// parameter, but for exact sums, which have all.
 inline bool converts_sums(const StoreConfig& config) {
-  return config.low_precision_traffic() ||
+  return config.exact_sums || config.low_precision_traffic() ||
          (config.shards_gradients() ? config.low_precision_sums()
                                     : config.low_precision_gradients());
 }
@@ -72,7 +73,9 @@ class GradientSums : private PartialSums::Codec {
   const GradientTraffic& traffic() const { return traffic_; }
 
   std::size_t bytes() const { return bytes_at_rest() + opened_.bytes(); }
-  std::size_t bytes_at_rest() const { return sums_.bytes() + microbatch_.bytes(); }
+  std::size_t bytes_at_rest() const {
+    return sums_.bytes() + microbatch_.bytes() + (exact_ ? exact_->bytes() : 0);
+  }
   std::size_t workspace_bytes() const;
   std::size_t communication_bytes() const { return partial_->bytes() + norm_.bytes(); }
 
@@ -153,6 +156,7 @@ class GradientSums : private PartialSums::Codec {
   std::vector<BucketBuffer> buffers_;
   std::int64_t clock_ = 0;  // buffers opened so far
   std::optional<PartialSums> partial_;
+  std::optional<ExactSums> exact_;
 };
 
 }  // namespace trireme::optim

@@ -33,6 +33,9 @@ struct StoreConfig {
   const UpdateRule* rule = &update_rule("adamw", 0.9);
   std::int64_t bucket_bytes = 25 << 20;  // of gradients that one all-reduce sums
   bool training = true;                  // false: weights only
+  // Gradients are summed without rounding, over microbatches and replicas: their order
+  // changes no bit. See optim/exact_sums.hpp. With Sharding::none and plain numbers alone.
+  bool exact_sums = false;
   // Sums are not cleared before a step: its first contributions take the place of what
   // memory holds. Modules then add by nn::contribute alone, and nothing is recorded.
   bool overwrites = false;
@@ -101,7 +104,9 @@ struct StoreConfig {
     return low_precision_state() || low_precision_gradients() || low_precision_traffic();
   }
   // Gradients are added to in memory that a module opens and closes.
-  bool opens_gradients() const { return shards_gradients() || low_precision_gradients(); }
+  bool opens_gradients() const {
+    return shards_gradients() || low_precision_gradients() || exact_sums;
+  }
   // A microbatch's gradients have memory beside the sums', as large as theirs.
   bool keeps_microbatch() const {
     return !shards_gradients() && low_precision_gradients() &&
