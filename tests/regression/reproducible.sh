@@ -29,7 +29,7 @@ same() {
 }
 
 same fp32 "1 2 4" precision.compute=fp32
-same bf16 "1 3" precision.compute=bf16 batch.micro=2 model.dropout=0.1 parallel.bucket_bytes=1000
+same bf16 "1 3" precision.compute=bf16 batch.micro=2 model.dropout.residual=0.1 parallel.bucket_bytes=1000
 same fp8 "1 2" precision.compute=fp8 precision.recipe=te_delayed batch.micro=2 model.feed_forward=64
 same stages "2 4" precision.compute=fp32 parallel.pipeline=2 parallel.schedule=zb_h1 model.tie_embeddings=true
 same experts "1 2" precision.compute=fp32 model.architecture=mixtral model.moe.experts=4 model.moe.aux_loss=0.1

@@ -11,7 +11,7 @@ const std::vector<Case> cases = {
     {{"comm.reproducible=true", "parallel.sharding_strategy=FULL_SHARD"},
      2,
      {"comm.reproducible = true with parallel.sharding_strategy = \"FULL_SHARD\"",
-      "write parallel.sharding_strategy = \"NO_SHARD\", or comm.reproducible = false"}},
+      "write parallel.sharding_strategy = \"NO_SHARD\" or comm.reproducible = false"}},
     {{"comm.reproducible=true", "parallel.sharding_strategy=NO_SHARD",
       "precision.compute=fp16"},
      2,
