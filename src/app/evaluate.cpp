@@ -223,6 +223,11 @@ int evaluate(comm::World& world, const Arguments& given) {
     result = infer::evaluate(*model, pipeline, *source);
   }
   log::info("{}", source->describe());
+  require(std::isfinite(result.loss()), Status::bad_content,
+          "the loss is {}: a weight, a scale of its codes or an adapter is NaN or "
+          "infinite, or the model's numbers are too large for the type it computes in "
+          "(--compute)",
+          result.loss());
   log::info("loss {}  perplexity {}  tokens {}", exact(result.loss()),
             fixed(std::exp(result.loss()), 4), result.tokens);
   return 0;

@@ -18,21 +18,17 @@ namespace trireme::convert {
 namespace {
 
 constexpr std::int64_t most_config_bytes = 1 << 24;
-constexpr int config_depth = 16;
 constexpr std::size_t most_listed = 20;
 constexpr std::int64_t most_rank = 1'000'000;
-
-io::Json parse_config(const std::string& path) {
-  const std::string text = io::read_text(path, most_config_bytes);
-  io::Json json = io::parse_json(text, config_depth, path);
-  require(json.is_object(), Status::bad_content, "{}: must be an object", path);
-  return json;
-}
 
 // Ways of making the first matrices that change the model's weights as well, whenever
 // PEFT loads the adapter. Names may go on: pissa_niter_16.
 constexpr std::array<std::string_view, 5> changes_of_base = {"pissa", "olora", "corda",
                                                              "loftq", "lora_ga"};
+
+// Kinds of LoRA with a part of their own, which is not read.
+constexpr std::array<std::string_view, 5> other_parts = {
+    "use_qalora", "use_bdlora", "kasa_config", "arrow_config", "monteclora_config"};
 
 // What makes of an adapter more than matrices that are added, everywhere and always.
 void refuse_other_kinds(const ConfigFields& fields) {
@@ -53,6 +49,12 @@ void refuse_other_kinds(const ConfigFields& fields) {
                     "which is not done here: save it as plain LoRA, by save_pretrained "
                     "of PEFT with path_initial_model_for_weight_conversion (of loftq: "
                     "save the changed model as well, and write true here)");
+  for (const std::string_view key : other_parts)
+    if (fields.has(key) && fields.value(key) != false)
+      fields.refuse(
+          std::string(key),
+          "makes more of the adapter than matrices that are added, which is not "
+          "done here: train it without");
   if (fields.has("alora_invocation_tokens"))
     fields.refuse("alora_invocation_tokens",
                   "lets the adapter act behind these tokens alone (aLoRA), and here one "
@@ -122,7 +124,7 @@ AdapterFolder::AdapterFolder(const std::string& path, const model::ModelConfig& 
 
 void AdapterFolder::read_config() {
   const std::string path = files_.path() + "/" + adapter_config_name;
-  const io::Json json = parse_config(path);
+  const io::Json json = parse_config(io::read_text(path, most_config_bytes), path);
   const ConfigFields fields(json, path);
   require(fields.has("peft_type"), Status::bad_content,
           "{}: 'peft_type' is missing: LORA is what is read", path);
@@ -130,6 +132,8 @@ void AdapterFolder::read_config() {
     fields.refuse("peft_type", "is not LORA, which is what is read");
   refuse_other_kinds(fields);
   config_.rank = fields.integer("r", 8, 1, most_rank);
+  if (fields.is_given("lora_alpha") && !fields.has("lora_alpha"))
+    fields.refuse("lora_alpha", "is null, where PEFT writes a number");
   config_.alpha = fields.finite("lora_alpha", 8);
   config_.by_root = fields.flag("use_rslora", false);
   config_.dora = fields.flag("use_dora", false);

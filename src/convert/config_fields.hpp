@@ -14,6 +14,10 @@
 
 namespace trireme::convert {
 
+// The object that a text of at most 32 levels is, in which no key comes twice. Throws
+// Error(bad_content) naming the source.
+io::Json parse_config(const std::string& text, std::string_view source);
+
 // The padding token.
 inline constexpr std::string_view pad_key = "pad_token_id";
 

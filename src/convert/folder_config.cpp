@@ -34,19 +34,6 @@ constexpr std::array dtype_names = {
     DTypeName{"float32", DType::f32}, DTypeName{"bfloat16", DType::bf16},
     DTypeName{"float16", DType::f16}, DTypeName{"float64", DType::f64}};
 
-// A JSON object in which no key comes twice.
-io::Json parse_object(const std::string& text, const std::string& source) {
-  io::Json json = io::Json::object();
-  try {
-    io::for_each_member(
-        text, 1, config_depth,
-        [&](const auto&, const auto& key, const io::Json& value) { json[key] = value; });
-  } catch (const io::JsonMistake& mistake) {
-    fail(Status::bad_content, "{}: is no JSON: {}", source, mistake.what());
-  }
-  return json;
-}
-
 std::string model_types() {
   std::string all;
   for (const HuggingFaceRow& row : model::hugging_face_rows)
@@ -199,10 +186,22 @@ void read_sizes(const ConfigFields& fields, const HuggingFaceRow& row, ModelConf
 
 }  // namespace
 
+io::Json parse_config(const std::string& text, std::string_view source) {
+  io::Json json = io::Json::object();
+  try {
+    io::for_each_member(
+        text, 1, config_depth,
+        [&](const auto&, const auto& key, const io::Json& value) { json[key] = value; });
+  } catch (const io::JsonMistake& mistake) {
+    fail(Status::bad_content, "{}: is no JSON: {}", source, mistake.what());
+  }
+  return json;
+}
+
 FolderConfig parse_folder_config(const std::string& text, const std::string& source) {
   FolderConfig config;
   config.text = text;
-  io::Json json = parse_object(text, source);
+  io::Json json = parse_config(text, source);
   if (take_text_part(json, source)) config.text = json.dump(2) + "\n";
   const ConfigFields fields(json, source);
   config.row = &read_row(fields);
@@ -243,7 +242,7 @@ FolderConfig read_folder_config(const std::string& folder) {
 }
 
 std::string dropout_rates(const FolderConfig& config) {
-  const io::Json json = parse_object(config.text, config_name);
+  const io::Json json = parse_config(config.text, config_name);
   std::string rates;
   for (const char* key :
        {"embd_pdrop", "resid_pdrop", "hidden_dropout", "attn_pdrop", "attention_dropout"})

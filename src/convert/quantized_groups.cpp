@@ -18,15 +18,17 @@ std::vector<std::int32_t> group_of_inputs(
   const Buffer read = read_elements(search.files, *stored, DType::i32, 0, K);
   const auto* const of = read.view().data<std::int32_t>();
   const std::int64_t size = group > 0 ? group : K, count = divide_up(K, size);
-  bool in_order = true, none = true;
+  // As compressed-tensors says of an unused order.
+  if (std::all_of(of, of + K, [](std::int32_t group_of) { return group_of == -1; }))
+    return {};
+  bool in_order = true;
   for (std::int64_t k = 0; k < K; ++k) {
     in_order = in_order && of[k] == k / size;
-    none = none && of[k] == -1;  // as compressed-tensors says of an unused order
-    require(of[k] == -1 || (of[k] >= 0 && of[k] < count), Status::bad_content,
+    require(of[k] >= 0 && of[k] < count, Status::bad_content,
             "'{}' has the group {}, of which there are {}", stored->entry.name, of[k],
             count);
   }
-  if (in_order || none) return {};
+  if (in_order) return {};
   return {of, of + K};
 }
 

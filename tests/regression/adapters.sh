@@ -176,6 +176,12 @@ changed '"alora_invocation_tokens": null' '"alora_invocation_tokens": [5, 6]'
 damaged 65 "'alora_invocation_tokens' = \[5,6\] lets the adapter act behind these tokens alone"
 changed '"layer_replication": null' '"layer_replication": [[0, 2], [1, 2]]'
 damaged 65 "'layer_replication' = .* repeats layers of the model"
+changed '"arrow_config": null' '"arrow_config": {"router_temperature": 1}'
+damaged 65 "'arrow_config' = .* makes more of the adapter than matrices that are added"
+changed '"lora_alpha": 6' '"lora_alpha": null'
+damaged 65 "'lora_alpha' = null is null, where PEFT writes a number"
+changed '"r": 4' '"r": 4, "r": 4'
+damaged 65 "adapter_config.json: is no JSON: .*twice"
 changed '"modules_to_save": null' '"modules_to_save": 5'
 damaged 65 "'modules_to_save' = 5 is no list of the names of modules"
 changed '"q_proj": 2' '"q_(proj": 2'
