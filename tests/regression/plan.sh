@@ -38,6 +38,12 @@ run 1 plan $experts --ranks 5120 batch.global=1280 parallel.expert=320 model.moe
 check "320 ranks of experts" ended_well
 check "which talk to all others" grep -qE 'experts +send +5104 ' "$work/out"
 
+# With sequence parallelism a rank keeps its rows alone of what is gathered: for 405B the
+# 61 GiB that Korthikanti et al. count, and a twentieth.
+run 1 plan inputs/models/llama-3.1-405b.toml --ranks 128 parallel.tensor=8 parallel.pipeline=16 \
+  parallel.sequence=true batch.micro=1
+check "405B keeps shards" test "$(activations | head -1 | cut -d. -f1)" -le 64
+
 # What is measured here is a machine file.
 run 2 bench --machine "$work/here.toml" --quick
 check "measured" ended_well
