@@ -157,6 +157,26 @@ TYPED_TEST(AttentionHalf, AQueryMaySeeNothing) {
     ASSERT_EQ(value, -std::numeric_limits<double>::infinity());
 }
 
+// The sum of earlier tiles of keys shrinks by the difference of two maxima, which must be
+// 0 where a tile has no greater one: by what a product rounds off, it would drift against
+// later tiles, by up to 4e-6 each here.
+TYPED_TEST(AttentionHalf, ManyTilesOfOneScoreShareAlike) {
+  using T = typename TypeParam::T;
+  constexpr std::int64_t keys = 4080, queries = 16, K = 32;
+  for (const double key : {2.5, 2.625, 2.75, 3.25}) {
+    PartCase<T> x(attention_shape(1, keys + queries, K, 1, {0}), aligned);
+    fill<T>(x.q(), 3.5);
+    fill<T>(x.k(), key);
+    x.forward({{keys, keys + queries}, {0, keys}, false, true, true});
+    const double expected = 3.5 * key * K * x.shape.scale + std::log(keys);
+    const double bound = 4 * epsilon<Accumulator<T>>() * expected;
+    for (std::int64_t r = keys; r < keys + queries; ++r)
+      EXPECT_NEAR(static_cast<double>(x.lse().template data<Accumulator<T>>()[r]),
+                  expected, bound)
+          << x.describe();
+  }
+}
+
 // The same bits twice, whatever comes later, and however queries are cut at multiples of
 // 256.
 TYPED_TEST(AttentionHalf, BitsAreTheSame) {
