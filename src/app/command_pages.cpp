@@ -295,16 +295,25 @@ rate its training step reaches, and where the time goes.
     CommandPage{
         "selftest",
         R"(usage: trireme selftest [--device D] [--list] [--only PATTERN] [--fault PATTERN@RANK]
+       trireme selftest --speed [--exclude FILE] [--below PERCENT] [--seconds N] [--quick] ...
 
 Compares kernels, messages and training steps of this build on this device with what they should
-give, in a minute. Ends with 81 and the rank's name where something is wrong.
+give, in a minute. Ends with 81 and the rank's name where something is wrong. With --speed: measures
+products, memory and messages of all ranks at once, and names hosts that are far slower than the
+median, or whose memory gives back other bytes, again with 81.
 
   --device D            auto, cpu or cuda (default auto)
   --list                only prints the names of the checks
   --only PATTERN        only checks whose names fit; * and ? as in a shell
-  --fault PATTERN@RANK  spoils a result of a rank, to see that it is found
+  --fault PATTERN@RANK  spoils a result of a rank, to see that it is found; with --speed slows it
+  --speed               measures hosts, in place of checks
+  --exclude FILE        writes the names of slow and wrong hosts, a line each; for sbatch --exclude
+  --below PERCENT       of the median, below which a host is slow (default 80; messages 50)
+  --seconds N           takes about so long (default 20)
+  --quick               hardly measures: to see that it runs
 
-  mpirun -n 2 trireme selftest --only 'attention*')"},
+  mpirun -n 2 trireme selftest --only 'attention*'
+  srun trireme selftest --speed --exclude ./slow-hosts)"},
     CommandPage{"help",
                 R"(usage: trireme help [COMMAND | SECTION | KEY | TOPIC] [--markdown]
 

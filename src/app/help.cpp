@@ -87,6 +87,8 @@ constexpr std::string_view overview_text =
            [--products]                     also which kernel makes each of its products
   selftest                                  whether kernels, messages and steps are right here
            [--device auto|cpu|cuda] [--only PATTERN] [--list] [--fault PATTERN@RANK]
+           --speed                          whether hosts are as fast as each other
+           [--exclude FILE] [--below PERCENT] [--seconds N] [--quick]
   help     COMMAND                          what a command's options do, and an example
            all                              every option of every command
            deck [--markdown]                every key of a deck

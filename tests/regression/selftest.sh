@@ -76,6 +76,11 @@ check "is recorded" says "recorded in $work/cache/trireme/selftest"
 train
 check "train asks no more" says_not "$asks"
 check "train still trains" test "$status" = 0
+run 2 selftest --device cuda --speed --quick --below 0
+check "speed there" test "$status" = 0
+check "of the GPUs" says "^products, GFLOP/s .* 2 "
+run 2 selftest --device cuda --speed --quick --below 0 --only patterns --fault 'patterns@1'
+check "memory of a GPU" expect 81 "rank 1 (host .*, GPU .*): byte 524288 of 1048576"
 XDG_CACHE_HOME=/dev/null
 train
 check "another cache" says "$asks"

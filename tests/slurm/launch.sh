@@ -70,4 +70,13 @@ status=$?
 check "two singletons: refused" test "$status" = 78
 check "with the remedy" grep -q -- '--mpi=pmix' "$work/out"
 check "nothing was written" test ! -e "$work/alone"
+# A rank that looks slow has its node excluded, in a form that srun takes.
+slurm 4 1 selftest --speed --quick --device cpu --only products --below 20 --fault products@2 \
+  --exclude "$work/slow-nodes"
+check "a slow rank: status and node" expect 81 "host.* slow or wrong: n3"
+check "a slow rank: its node is excluded" grep -qx n3 "$work/slow-nodes"
+nodes=$(timeout 60 srun --exclude="$work/slow-nodes" -N 1 -w n3 printenv SLURMD_NODENAME 2>&1)
+check "srun starts nothing there" test "$nodes" != n3
+nodes=$(timeout 60 srun --exclude="$work/slow-nodes" -N 1 printenv SLURMD_NODENAME 2>/dev/null)
+check "srun takes another" grep -qx 'n[124]' <<<"$nodes"
 finish
