@@ -79,8 +79,9 @@ std::string describe_keys_markdown(std::span<const DeckKey> table) {
       "or "
       "texts such as `\"4 GiB\"` or\n`\"25 MB\"`; times are seconds, or texts such as "
       "`\"30 min\"`, `\"2 h\"` or `\"1 d\"`. Relative\npaths are relative to the current "
-      "directory. Everything wrong with a deck is reported at\nonce, and "
-      "`trireme train --check` does so without training. The deck in force, with every\n"
+      "directory. Every rule that a deck breaks is reported\nat once, "
+      "and `trireme train --check` does so without training; files that are missing are\n"
+      "told of once no rule is broken. The deck in force, with every\n"
       "default filled in, is written to `<run.directory>/deck.toml`. A deck has 1 MiB "
       "at\n"
       "the most.\n";

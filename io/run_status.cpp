@@ -15,6 +15,13 @@ constexpr std::int64_t most_bytes = 4 << 20;
 
 std::string path_in(const std::string& directory) { return directory + "/status.toml"; }
 
+std::string list_of(const std::vector<std::string>& texts) {
+  std::string list;
+  for (const std::string& text : texts)
+    list += format("{}\n  {}", list.empty() ? "" : ",", quote_toml(valid_utf8(text)));
+  return "[" + list + "]";
+}
+
 RunStart read_start(const TomlValue& table) {
   RunStart start;
   for (const auto& [name, line, column, value] : table.members) {
@@ -39,6 +46,10 @@ void write_run_status(const std::string& directory, const RunStatus& status) {
       "state = {}\nstatus = {}\nmessage = {}\nended = {}\nsteps = {}\n",
       status.running ? "\"running\"" : "\"ended\"", static_cast<int>(status.status),
       quote_toml(valid_utf8(status.message)), quote_toml(status.ended), status.steps);
+  if (!status.program.empty())
+    text += format("program = {}\nsoftware = {}\nhosts = {}\nmodules = {}\n",
+                   quote_toml(status.program), list_of(status.software),
+                   list_of(status.hosts), quote_toml(valid_utf8(status.modules)));
   for (const RunStart& start : status.starts)
     text += format(
         "\n[[starts]]\nstep = {}\nranks = {}\ntime = {}\nhost = {}\npid = {}\njob = {}\n"

@@ -29,6 +29,9 @@ struct RunStatus {
   std::int64_t steps = 0;        // run.steps
   std::vector<RunStart> starts;  // oldest first; of a run that starts anew
                                  // those of its job alone
+  // Of the last start, for people: read_run_status() leaves them empty.
+  std::string program, modules;              // version; LOADEDMODULES of rank 0
+  std::vector<std::string> software, hosts;  // builds and libraries; in the ranks' order
 };
 
 // Throws Error(cannot_create) or Error(io).

@@ -16,6 +16,7 @@
 #include "base/log.hpp"
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
+#include "engine/gpu_misfit.hpp"
 #include "io/deck_schema.hpp"
 #include "io/files.hpp"
 #include "plan/search.hpp"
@@ -108,7 +109,10 @@ void require_candidates(const plan::SearchSpace& space,
   const std::vector<std::string> more = space.candidates().empty()
                                             ? std::vector<std::string>()
                                             : space.overrides(space.candidates().front());
-  config::make_run_config(deck.deck(more), deck.ranks, deck.ranks_on_node);
+  const config::RunConfig config =
+      config::make_run_config(deck.deck(more), deck.ranks, deck.ranks_on_node);
+  const std::string misfit = deck.gpus ? engine::gpu_misfit(config) : "";
+  require(misfit.empty(), Status::bad_content, "{}", misfit);
   fail(Status::bad_content,
        "no deck for {} ranks: fix fewer keys, or change batch.global (at least a "
        "microbatch a data rank)",
@@ -219,7 +223,7 @@ class SearchRun {
       : arguments_(arguments), machine_(machine), room_(room_on(machine)) {
     plan::SearchDeck copy = deck;
     const plan::PlannedDevice on = planned_device(deck.read({}).run, &machine, threads);
-    copy.offloads = copy.offloads_activations = on.device.is_cuda();
+    copy.gpus = copy.offloads = copy.offloads_activations = on.device.is_cuda();
     space_.emplace(std::move(copy));
     require_deck(*space_);
     plan::SearchLimits limits;

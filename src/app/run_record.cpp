@@ -9,9 +9,13 @@
 #include <chrono>
 #include <exception>
 
+#include "app/software.hpp"
+#include "base/environment.hpp"
 #include "base/log.hpp"
 #include "base/system_reason.hpp"
+#include "base/version.hpp"
 #include "base/writable_folder.hpp"
+#include "comm/hosts.hpp"
 #include "io/files.hpp"
 #include "io/run_directory.hpp"
 #include "launch/batch_job.hpp"
@@ -27,6 +31,17 @@ io::LockPatience patience_within(double limit_seconds) {
   io::LockPatience patience;
   patience.same_job = std::chrono::milliseconds(static_cast<std::int64_t>(most * 1000));
   return patience;
+}
+
+// What a start runs with, for whoever asks later why a run was different.
+void note_surroundings(const comm::World& world, io::RunStatus& status) {
+  status.program = build_info().version;
+  status.software = software_lines();
+  status.modules = environment_text("LOADEDMODULES");
+  status.hosts.clear();
+  const comm::HostTable& hosts = comm::hosts_of(world);
+  for (int host = 0; host < hosts.hosts(); ++host)
+    status.hosts.push_back(hosts.of(hosts.first_rank(host)));
 }
 
 }  // namespace
@@ -69,6 +84,7 @@ void RunRecord::started(std::int64_t step, const std::string& name) {
     now.step = step;
     now.name = name;
     status_.starts.push_back(std::move(now));
+    note_surroundings(world_, status_);
     if (step < status_.steps) launch::require_progress(status_.starts);
     io::write_run_status(directory_, status_);
     launch::end_count_of_script();

@@ -34,7 +34,9 @@ struct MoeKeys : Section {
                          "",
                          "0",
                          within(0, 1 << 16),
-                         "Experts that every token uses besides; deepseek_moe only.",
+                         "Experts that every token uses besides; deepseek_moe, "
+                         "deepseek_v2, deepseek_v3, glm4_moe, qwen2_moe and qwen3_5_moe "
+                         "only.",
                          of_moe<&model::MoeSettings::shared_experts>};
   Integer shared_feed_forward{
       *this,
@@ -51,13 +53,14 @@ struct MoeKeys : Section {
                               within(0, 1 << 28),
                               "Width inside one expert; 0: model.feed_forward.",
                               of_moe<&model::MoeSettings::expert_feed_forward>};
-  Integer dense_layers{*this,
-                       "dense_layers",
-                       "",
-                       "0",
-                       within(0, 1e5),
-                       "First layers that have an ordinary MLP; not of mixtral.",
-                       of_moe<&model::MoeSettings::dense_layers>};
+  Integer dense_layers{
+      *this,
+      "dense_layers",
+      "",
+      "0",
+      within(0, 1e5),
+      "First layers that have an ordinary MLP; not of mixtral and gpt_oss.",
+      of_moe<&model::MoeSettings::dense_layers>};
   Integers mlp_layers{*this,
                       "mlp_layers",
                       "",
@@ -78,7 +81,8 @@ struct MoeKeys : Section {
       "\"softmax\"",
       {{"softmax", kernels::RouterScore::softmax},
        {"sigmoid", kernels::RouterScore::sigmoid}},
-      "How a router's logits become scores; sigmoid for deepseek_moe only.",
+      "How a router's logits become scores; sigmoid for deepseek_moe, deepseek_v2, "
+      "deepseek_v3 and glm4_moe only.",
       of_moe<&model::MoeSettings::router>};
   Integer groups{*this,
                  "groups",
@@ -137,7 +141,8 @@ struct MoeKeys : Section {
               of_moe<&model::MoeSettings::z_loss>};
   Boolean choice_bias{
       *this, "choice_bias", "false",
-      "Add a bias to the scores when experts are chosen; deepseek_moe only.",
+      "Add a bias to the scores when experts are chosen; deepseek_moe, deepseek_v2, "
+      "deepseek_v3 and glm4_moe only.",
       of_moe<&model::MoeSettings::choice_bias>};
   Real bias_update_rate{*this,
                         "bias_update_rate",

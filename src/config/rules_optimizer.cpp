@@ -69,10 +69,15 @@ void Rules::optimizer_rules() {
        key::optimizer.name},
       [&] { return !matrices || keeps_plain_state(config_); }, key::optimizer.name,
       " needs master weights, gradient sums and moments in the accumulator's type, "
-      "which ",
-      key::precision.recipe,
-      ", or a key of precision, has in fewer bits: write precision.recipe = \"bf16\", or "
-      "optimizer.name = \"adamw\"");
+      "but ",
+      key::precision.recipe, " with ", key::precision.master, " and ",
+      key::precision.moments, " has fewer bits",
+      [&] {
+        return advise({{key::precision.moments, {"\"auto\""}},
+                       {key::precision.master, {"\"auto\""}},
+                       {key::precision.recipe, {"\"auto\""}},
+                       {key::optimizer.name, {"\"adamw\""}}});
+      });
   rule({key::schedule.decay, key::schedule.name},
        schedule.kind != optim::DecayStyle::wsd || schedule.decay > 0, key::schedule.decay,
        " leaves ", key::schedule.name, " without its decay", [&] {

@@ -32,10 +32,16 @@ void OuterRules::outer_rules() {
       {key::outer.every, key::precision.recipe, key::precision.master,
        key::precision.moments},
       [&] { return keeps_plain_state(config_); }, key::outer.every,
-      " needs master weights and moments in the accumulator's type, which ",
-      key::precision.recipe,
-      ", or a key of precision, has in fewer bits: write precision.recipe = \"bf16\", or "
-      "optimizer.outer.every = 0");
+      " needs master weights, gradient sums and moments in the accumulator's type, "
+      "but ",
+      key::precision.recipe, " with ", key::precision.master, " and ",
+      key::precision.moments, " has fewer bits",
+      [&] {
+        return advise({{key::precision.moments, {"\"auto\""}},
+                       {key::precision.master, {"\"auto\""}},
+                       {key::precision.recipe, {"\"auto\""}},
+                       {key::outer.every, {"0"}}});
+      });
 }
 
 // A copy is what has all weights and reads whole sequences.

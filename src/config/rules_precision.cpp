@@ -121,6 +121,14 @@ void Rules::layer_rules() {
   meaningless(key::precision.keep_weight_codes, key::precision.compute,
               !precision.recipe.fp8(), ": write precision.keep_weight_codes = false");
   if (!precision.recipe.fp8()) return;
+  rule({key::precision.recipe, key::run.device},
+       precision.recipe[TensorClass::forward_operand].scaling != Scaling::mx ||
+           config_.run.device != DeviceChoice::cuda,
+       key::precision.recipe, " and ", key::run.device,
+       ": scales of 32 numbers are made on CPUs alone", [&] {
+         return advise({{key::precision.recipe, {"\"te_blocks\"", "\"te_current\""}},
+                        {key::run.device, {"\"cpu\""}}});
+       });
   rule({key::precision.keep_weight_codes, key::parallel.sharding_strategy},
        !precision.keep_weight_codes ||
            config_.parallel.sharding != optim::Sharding::weights,

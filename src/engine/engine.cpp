@@ -6,6 +6,7 @@
 
 #include "base/split.hpp"
 #include "engine/documents.hpp"
+#include "engine/gpu_misfit.hpp"
 #include "engine/planned_device.hpp"
 #include "engine/training_flops.hpp"
 #include "kernels/attention.hpp"
@@ -101,9 +102,8 @@ Engine::Engine(const config::RunConfig& config, comm::Mesh& mesh, Device device)
 }
 
 void Engine::build_store() {
-  require(!config_.adapter.matrices.dora || !for_gpu(mesh_, device_), Status::bad_content,
-          "adapter.dora = true: lengths of rows are made on CPUs alone: write "
-          "adapter.dora = false, or run.device = \"cpu\"");
+  const std::string misfit = for_gpu(mesh_, device_) ? gpu_misfit(config_) : "";
+  require(misfit.empty(), Status::bad_content, "{}", misfit);
   std::vector<ParamModule> modules = model_.modules();
   for (ParamModule& module : modules)
     for (Param* param : module.params) mark_training(config_, *param);

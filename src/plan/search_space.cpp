@@ -9,6 +9,7 @@
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
 #include "config/rules.hpp"
+#include "engine/gpu_misfit.hpp"
 #include "schedule/stage_cut.hpp"
 
 namespace trireme::plan {
@@ -65,6 +66,7 @@ std::optional<config::RunConfig> SearchDeck::make(
   if (!config::not_available_yet(made).empty()) return std::nullopt;
   if (!config::Rules(made, config, ranks, ranks_on_node).names_of_broken().empty())
     return std::nullopt;
+  if (gpus && !engine::gpu_misfit(config).empty()) return std::nullopt;
   return config;
 }
 

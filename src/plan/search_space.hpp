@@ -31,12 +31,13 @@ struct SearchDeck {
   bool offloads_activations = false;  // whether that is tried, too
   std::set<std::string> fixed{};      // full names of keys that keep the deck's value
   std::vector<SearchGrid> grids{};
+  bool gpus = false;  // ranks compute on GPUs, which lack some features
 
   // The deck with further overrides. Throws as io::Deck::parse().
   io::Deck deck(std::span<const std::string> more) const;
   // What it says, before any rule is checked.
   config::RunConfig read(std::span<const std::string> more) const;
-  // The same, or nothing where a rule refuses it.
+  // The same, or nothing where a rule refuses it, or GPUs lack what it asks for.
   std::optional<config::RunConfig> make(std::span<const std::string> more) const;
 };
 

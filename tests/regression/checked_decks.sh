@@ -56,7 +56,8 @@ bad=(
 )
 
 # both RANKS WORDS...: checks a deck and runs it, with 100 MiB for the job where "memory" is
-# among the words. Sets checked, ran, and, of their errors, said and says.
+# among the words. Sets checked, ran, and, of their errors, said and says; and the memory that each plans
+# (planned and plans), with the classes of which the run holds something else.
 both() {
   local ranks=$1 words=() word
   shift
@@ -69,8 +70,11 @@ both() {
   run "$ranks" train "$deck" --check "${words[@]}"
   checked=$status good_words=$(grep -c 'the deck is good' "$work/out")
   said=$(grep 'trireme: error:' "$work/out")
+  planned=$(sed -nE 's/^memory +total ([0-9.]+ [KMG]?i?B) .*/\1/p' "$work/out")
   run "$ranks" train "$deck" "${words[@]}"
   ran=$status says=$(grep "trireme: error:" "$work/out" | sed "s,error: rank 0:,error:,")
+  plans=$(awk '$1 == "total" && NF == 5 { print $2, $3 }' "$work/out")
+  others=$(awk '/^  (weights|gradients|optimizer|activations) .*B$/ && $2 $3 != $4 $5' "$work/out")
 }
 
 for line in "${good[@]}"; do
@@ -78,6 +82,7 @@ for line in "${good[@]}"; do
   both $line
   check "good: $line" test "$checked.$good_words" = 0.1
   check "good: $line: it runs" test "$ran" = 0
+  check "good: $line: memory as planned" test -n "$planned" -a "$planned" = "$plans" -a -z "$others"
 done
 check "20 good decks" test ${#good[@]} = 20
 

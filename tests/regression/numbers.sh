@@ -23,6 +23,8 @@ z="model.z_loss=0.5"
 run 1 train $deck run.directory="$work/alone" $few $validates $z
 check "training with a z-loss" test "$status" = 0
 evaluation alone
+run 1 train $deck run.directory="$work/unvalidated" $few $z
+check "training is the same without, to the bit" identical unvalidated alone
 for mesh in "parallel.pipeline=2" "parallel.tensor=2" "parallel.context=2"; do
   run 2 train $deck run.directory="$work/$mesh" $few $validates $z "$mesh"
   evaluation "$mesh"

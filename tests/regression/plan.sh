@@ -76,6 +76,10 @@ run 1 plan $deck --ranks 2 --machine "$h100" run.device=cuda
 check "GPUs that are not here are planned" cmp "$work/out" "$work/by_file"
 run 1 plan $deck --ranks 2 --machine "$h100" run.device=cpu
 check "a device that the file has not" expect 65 'compute on GPUs: write run.device = "auto"'
+run 1 plan $deck --ranks 1 --machine "$h100" precision.compute=fp8 precision.recipe=mxfp8 model.feed_forward=64
+check "scales that GPUs do not make" expect 65 'write precision.recipe = "te_blocks"'
+run 1 plan $deck --ranks 1 --machine "$h100" precision.compute=fp8 precision.recipe=mxfp8 model.feed_forward=64 --search
+check "are not searched" expect 65 'made on CPUs alone'
 
 # A model without a deck: its shape alone.
 mkdir "$work/model"

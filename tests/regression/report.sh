@@ -10,6 +10,8 @@ more="run.directory=$one metrics.tensorboard=true checkpoint.every=2 optimizer.s
 run 2 train $deck $more run.steps=2
 check "training" test "$status" = 0
 check "its status" grep -q '^state = "ended"' "$one/status.toml"
+check "its libraries" grep -q '^  "HDF5: [0-9]' "$one/status.toml"
+check "its hosts" grep -qF "  \"$(hostname)\"]" "$one/status.toml"
 check "the lock is gone" test ! -e "$one/lock"
 events() { ls "$one" | grep '^events.out.tfevents'; }
 first=$(events)

@@ -13,6 +13,8 @@ run 4 train $deck run.directory="$work/whole" $short
 check "undisturbed run" test "$status" = 0
 run 4 train $deck run.directory="$work/again" $short
 check "the same deck twice" identical again whole
+run 4 train "$work/whole/deck.toml" run.directory="$work/resolved"
+check "the deck in force says all of it" identical resolved whole
 check "keep-last-3" test "$(ls -d "$work"/whole/checkpoints/step-* | wc -l)" = 3
 
 run 4 train $deck run.directory="$work/killed" $short debug.fault=kill@4@3

@@ -222,6 +222,22 @@ TEST(Search, SaysTheSameEachTimeOnAnyNumberOfThreads) {
   EXPECT_EQ(work_meter(), nullptr);
 }
 
+// A plan of what GPUs lack is an error, and a search does without.
+TEST(Search, LeavesOutWhatGpusLack) {
+  const PlannedDevice gpu{Device::cuda(0), comm::Transport::mpi};
+  const PlannedDevice host{Device::host(), comm::Transport::mpi};
+  SearchDeck deck = deck_that_offloads(1);
+  const std::vector<std::string> mx = {"precision.compute=fp8", "precision.recipe=mxfp8"},
+                                 blocks = {mx[0], "precision.recipe=te_blocks"};
+  ASSERT_TRUE(deck.make(mx));
+  EXPECT_THROW(plan_stages(*deck.make(mx), gpu), Error);
+  EXPECT_NO_THROW(plan_stages(*deck.make(mx), host));
+  EXPECT_NO_THROW(plan_stages(*deck.make(blocks), gpu));
+  deck.gpus = true;
+  EXPECT_FALSE(deck.make(mx));
+  EXPECT_TRUE(deck.make(blocks));
+}
+
 TEST(Search, KeepsWhatIsFixed) {
   SearchDeck deck = small_deck(8, "");
   deck.overrides = {"parallel.tensor=2", "parallel.schedule=gpipe"};

@@ -93,6 +93,16 @@ TEST_F(Blends, TurnsAreThoseOfMegatron) {
   EXPECT_EQ(cases, 20);
 }
 
+TEST_F(Blends, SharesAreTheWeightsToATenthOfAPercent) {
+  constexpr std::int64_t places = 1'000'000;
+  const std::vector<double> weights = {0.61, 0.3, 0.07, 0.02};
+  BlendTurns turns(weights);
+  std::vector<double> counts(weights.size());
+  for (std::int64_t i = 0; i < places; ++i) ++counts[turns.at(i).source];
+  for (std::size_t s = 0; s < weights.size(); ++s)
+    EXPECT_NEAR(counts[s] / places, weights[s], 0.001 * weights[s]) << s;
+}
+
 // A place depends on nothing that was asked before.
 TEST_F(Blends, PlacesAreAFunctionOfTheIndex) {
   const auto source = open(parts());
