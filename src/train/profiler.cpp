@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <string>
 
 #include "base/device_profiler.hpp"
 #include "base/log.hpp"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# metrics.profile: which steps and ranks are written, what their traces hold, and that nothing else changes.
+# metrics.profile: which steps and ranks are written, and what their traces hold.
 # SPDX-License-Identifier: Apache-2.0
 . "$(dirname "$0")/lib.sh"
 cd "$SOURCE" || exit 1

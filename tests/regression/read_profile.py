@@ -1,4 +1,4 @@
-# Reads the trace of a rank: valid JSON, ranges that nest and cover the steps, collectives that end.
+# Reads the trace of a rank: ranges nest and cover the steps, collectives end.
 # SPDX-License-Identifier: Apache-2.0
 # Usage: read_profile.py FILE RANK STEPS NAMES...  STEPS: all that are there, as "3,4"; NAMES: of events.
 import json
