@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/device_memory.hpp"
+#include "base/timeline.hpp"
+#include "base/trace_range.hpp"
 #include "comm/abort.hpp"
 #include "comm/recording.hpp"
 #include "comm/trace.hpp"
@@ -154,6 +156,10 @@ Handle Group::collective(Collective kind, Stream& stream, const TensorView& from
   if (size_ == 1 && !row.one_tensor) copy(stream, from, to);
   if (size_ == 1 || from.elements() == 0) return {};
   const TensorView& whole = row.from.extent == Extent::whole ? from : to;
+  const TraceRange range(row.name.data());
+  Timeline::note_group(name_);
+  Timeline::note("bytes", static_cast<std::int64_t>(whole.bytes()));
+  if (row.peer == Peer::other) Timeline::note("peer", std::int64_t{peer});
   if (RecordedCalls* const calls = recorded_calls()) {
     calls->add([this, kind, whole, peer, reduce] {
       return begin(kind, whole, peer, reduce).trace;

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "base/format.hpp"
+#include "base/timeline.hpp"
 
 namespace trireme::comm {
 namespace {
@@ -29,6 +30,21 @@ bool is_pair(Collective kind) {
 
 std::int64_t bytes_of(const Trace::Entry& e) {
   return e.elements * static_cast<std::int64_t>(size_of(e.dtype));
+}
+
+// An entry that has just ended, in the timeline, whose clock is another.
+void show(const Trace::Entry& e, std::int64_t id) {
+  const std::int64_t now = Timeline::now();
+  Timeline::Event event{.name = name_of(e.kind).data(),
+                        .begin_ns = now - static_cast<std::int64_t>(
+                                              (e.end_seconds - e.start_seconds) * 1e9),
+                        .end_ns = now,
+                        .id = id};
+  event.set_group(e.group.data());
+  event.note({.key = "dtype", .word = name_of(e.dtype).data()});
+  event.note({.key = "bytes", .number = bytes_of(e)});
+  event.note({.key = "sequence", .number = e.sequence});
+  timeline().add(event);
 }
 
 }  // namespace
@@ -70,7 +86,9 @@ void Trace::end(std::int64_t id) {
   mark();
   const std::lock_guard lock(mutex_);
   if (id <= count_ - 1 - capacity) return;  // overwritten by younger ones
-  ring_[static_cast<std::size_t>(id % capacity)].end_seconds = seconds_since_first_call();
+  Entry& entry = ring_[static_cast<std::size_t>(id % capacity)];
+  entry.end_seconds = seconds_since_first_call();
+  if (Timeline::records()) show(entry, id);
 }
 
 std::int64_t Trace::count() const {

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/timeline.hpp"
+#include "base/trace_range.hpp"
 #include "comm/abort.hpp"
 #include "comm/mpi/claim.hpp"
 #include "comm/mpi/mpi_group.hpp"
@@ -100,6 +102,9 @@ void MpiOperation::wait() {
 
 void MpiOperation::complete() {
   if (lanes_active_ == 0) return;
+  const TraceRange range("wait");
+  Timeline::note("operation", name_of(call_.kind).data());
+  Timeline::note_group(group_.name());
   const auto start = Clock::now();
   finish();
   group_.held_up(call_.kind, std::chrono::duration<double>(Clock::now() - start).count());

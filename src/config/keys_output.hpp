@@ -176,6 +176,15 @@ struct MetricsKeys : Section {
       "0: the likeliest token each time; above: drawn from softmax(logits / "
       "temperature) by run.seed and the step.",
       sets<&RunConfig::metrics, &MetricsSettings::sample_temperature>};
+  String profile{
+      *this,
+      "profile",
+      "\"\"",
+      "",
+      "Steps, and after '@' ranks, whose phases, actions, kernels and collectives are "
+      "written to profile/step-XXXXXXXX/rank-XXXX.json, a trace for Perfetto: "
+      "\"10-12@0,3\"; without '@' rank 0, \"@all\" every rank; empty: none.",
+      sets<&RunConfig::metrics, &MetricsSettings::profile>};
 };
 
 struct HealthKeys : Section {

@@ -37,6 +37,7 @@ void Rules::judge() {
   size_rules();
   data_rules();
   sample_rules();
+  profile_rules();
   infilling_rules();
   preference_rules();
   precision_rules();

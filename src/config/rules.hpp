@@ -30,6 +30,7 @@ class DataRules : public RuleCheck {
 
  protected:
   void sample_rules();
+  void profile_rules();
   void infilling_rules();
   void preference_rules();
   void ramp_rules();

@@ -1,5 +1,6 @@
 // Rules about what is made of data, and about what is shown of a run.
 // SPDX-License-Identifier: Apache-2.0
+#include "config/profile_window.hpp"
 #include "config/rules.hpp"
 
 namespace trireme::config {
@@ -145,6 +146,29 @@ void DataRules::ramp_part_rules(const io::DeckKey& key,
     }
   }
   rule({key}, wrong.empty(), full_name(key), ": ", wrong);
+}
+
+void DataRules::profile_rules() {
+  ProfileWindow window;
+  std::string wrong;
+  try {
+    window = parse_profile(config_.metrics.profile);
+  } catch (const Error& error) {
+    wrong = error.what();
+  }
+  rule({key::metrics.profile}, wrong.empty(), full_name(key::metrics.profile), ": ",
+       wrong);
+  if (!wrong.empty()) return;
+  rule({key::metrics.profile, key::run.steps}, window.last_step() <= config_.run.steps,
+       key::metrics.profile, " names a step after ", key::run.steps,
+       ", the last: write earlier steps");
+  ranks_rule({key::metrics.profile}, window.last_rank() < ranks_, key::metrics.profile,
+             [&] {
+               return format(
+                   " names rank {}, but the number of ranks is {}: write ranks below {}, "
+                   "or \"@all\"",
+                   window.last_rank(), ranks_, ranks_);
+             });
 }
 
 }  // namespace trireme::config

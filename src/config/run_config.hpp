@@ -144,6 +144,7 @@ struct MetricsSettings {
   std::vector<std::string> sample_prompts{};
   std::int64_t sample_tokens = 0;  // most of one text
   double sample_temperature = 0;   // 0: greedy
+  std::string profile;             // see parse_profile(); "": none
 };
 
 // What a deck's [health] section says about steps.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/batch_memory.hpp"
 
+#include "base/timeline.hpp"
 #include "nn/preferences.hpp"
 
 namespace trireme::engine {
@@ -42,6 +43,8 @@ std::int64_t batch_bytes(const config::RunConfig& config, std::int64_t positions
   if (config.metrics.sample_every > 0)
     bytes += 2 * id_bytes * config.batch.micro * config.model.sequence /
              config.parallel.mesh.context;
+  if (!config.metrics.profile.empty())
+    bytes += static_cast<std::int64_t>(Timeline::bytes);
   return bytes;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/device_memory.hpp"
+#include "base/timeline.hpp"
 #include "base/trace_range.hpp"
 #include "comm/trace.hpp"
 #include "kernels/elementwise.hpp"
@@ -127,6 +128,8 @@ void Executor::run(const schedule::Schedule& schedule, const Work& work) {
   times_.begin(stream);
   for (const schedule::Action& action : schedule) {
     const TraceRange range(range_name(action.kind));
+    Timeline::note("microbatch", action.microbatch);
+    Timeline::note("stage", std::int64_t{model_.chunks()[to_size(action.chunk)].number});
     store_.progress();
     times_.action(stream, [&] { perform(action, work, stream); });
     comm::trace().mark();  // for the watchdog

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/trace_range.hpp"
 #include "comm/one_time.hpp"
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
@@ -229,6 +230,7 @@ void Checkpoints::save_if_due() {
 
 void Checkpoints::save() {
   if (saved_step_ == progress_.step) return;
+  const TraceRange range("checkpoint");
   watchdog_.beat_slow("saving a checkpoint", progress_.step);
   report(saver_->save(progress_));
   saved_step_ = progress_.step;
@@ -266,6 +268,7 @@ void Checkpoints::finish_quietly() {
 }
 
 void Checkpoints::finish() {
+  const TraceRange range("checkpoint");
   watchdog_.beat_slow("saving a checkpoint", progress_.step);
   report(saver_->finish());
   if (partner_) partner_->remove();

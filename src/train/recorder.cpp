@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/log.hpp"
+#include "base/timeline.hpp"
 #include "base/version.hpp"
 #include "engine/run_outlook.hpp"
 #include "engine/training_flops.hpp"
@@ -136,6 +137,8 @@ void Recorder::begin_step() {
   step_start_ = Clock::now();
   if (heartbeat_) heartbeat_->begin(step_);
   step_range_.emplace("step");
+  Timeline::note("step", step_);
+  part_range_.emplace("meters");
   meter_.begin();
   joules_ = energy_.joules();
   moved_ = {engine_.store().offload_traffic(), engine_.activation_traffic()};
@@ -145,13 +148,18 @@ void Recorder::begin_step() {
 void Recorder::enter(engine::StepPhase phase, std::int64_t) {
   using engine::StepPhase;
   switch (phase) {
-    case StepPhase::count: stop(); break;
+    case StepPhase::count:
+      stop();
+      part_range_.emplace("count of tokens");
+      break;
     case StepPhase::compute: start(times_.compute, "forward and backward"); break;
     case StepPhase::reduce: start(times_.communication, "rest of the reductions"); break;
     case StepPhase::update: start(times_.optimizer, "optimizer"); break;
     case StepPhase::finished:
       stop();
+      part_range_.emplace("meters");
       meter_.end();
+      part_range_.reset();
       step_range_.reset();
       if (heartbeat_) heartbeat_->end();
       times_.total = std::chrono::duration<double>(Clock::now() - step_start_).count();

@@ -6,6 +6,7 @@
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/text_table.hpp"
+#include "base/trace_range.hpp"
 #include "comm/hosts.hpp"
 #include "comm/one_time.hpp"
 #include "data/text_source.hpp"
@@ -163,6 +164,7 @@ void Trainer::start(const CudaDevice& gpu) {
       [this](const io::Record& record) { recorder_->write("checkpoint", record); });
   health_.emplace(world_, mesh_, config_, *engine_, watchdog_, progress_);
   dumps_.emplace(world_, mesh_, config_, *engine_, *source_);
+  profiler_.emplace(world_, config_, mesh_.device());
   faults_.emplace(config_.debug.fault, world_.rank(), *engine_, mesh_,
                   [this](config::FaultKind kind) { checkpoints_->inject(kind); });
   // Faults come first, so that the others see what they have done.
@@ -233,6 +235,7 @@ Status Trainer::run() {
   if (!loader_) return stop_before_first_step();
   try {
     while (progress_.step < config_.run.steps && !checkpoints_->stops()) step();
+    profiler_->finish();
     checkpoints_->finish();
   } catch (const comm::Agreed&) {
     checkpoints_->finish_quietly();
@@ -253,6 +256,7 @@ Status Trainer::run() {
 void Trainer::step() {
   health_->beat("training step");
   faults_->before_step(progress_.step + 1);
+  profiler_->before_step(progress_.step + 1);
   recorder_->begin_step();
   const engine::StepResult result = engine_->train_step(read_batch(), *observers_);
   progress_.step = result.step;
@@ -267,6 +271,7 @@ void Trainer::step() {
   if (!checkpoints_->stops() && samples_->due(progress_.step)) write_samples();
   if (!saves && checkpoints_->saves_now()) make_ready_to_save(true);
   checkpoints_->save_if_due();
+  profiler_->after_step(progress_.step);
 }
 
 void Trainer::make_ready_to_save(bool saves) {
@@ -283,6 +288,7 @@ const engine::Batch& Trainer::read_batch() {
 }
 
 void Trainer::validate() {
+  const TraceRange range("validation");
   const auto beat = [this] { watchdog_.beat("validation", progress_.step); };
   const auto stops = [this] { return checkpoints_->stops_meanwhile(); };
   const auto loss = validation_->run(*engine_, mesh_, beat, stops);
@@ -292,6 +298,7 @@ void Trainer::validate() {
 }
 
 void Trainer::write_samples() {
+  const TraceRange range("samples of text");
   const auto beat = [this] { watchdog_.beat("samples of text", progress_.step); };
   const auto stops = [this] { return checkpoints_->stops_meanwhile(); };
   const auto samples = samples_->write(world_, *engine_, progress_.step, beat, stops);

@@ -21,6 +21,7 @@
 #include "train/dumps.hpp"
 #include "train/faults.hpp"
 #include "train/health.hpp"
+#include "train/profiler.hpp"
 #include "train/progress.hpp"
 #include "train/recorder.hpp"
 #include "train/references.hpp"
@@ -100,8 +101,9 @@ class Trainer {
   std::optional<SlowHosts> slow_hosts_;  // on rank 0
   std::optional<engine::StepObservers> observers_;
   std::optional<References> references_;  // where pairs are learned from
-  std::optional<BatchLoader> loader_;     // null: stopped while references were computed,
-                                          // or nothing is to be done for pairs
+  std::optional<Profiler> profiler_;
+  std::optional<BatchLoader> loader_;  // null: stopped while references were computed,
+                                       // or nothing is to be done for pairs
 };
 
 }  // namespace trireme::train

@@ -4,12 +4,13 @@
 #include <cstring>
 
 #include "base/cuda/prepare.hpp"
+#include "base/cuda/ranges.hpp"
 #include "base/cuda_devices.hpp"
 #include "base/device_memory.hpp"
+#include "base/device_profiler.hpp"
 #include "base/error.hpp"
 #include "base/event.hpp"
 #include "base/graph.hpp"
-#include "base/trace_range.hpp"
 #include "base/use_device.hpp"
 
 namespace trireme {
@@ -49,8 +50,10 @@ Graph& Graph::operator=(Graph&&) noexcept { return *this; }
 Graph::~Graph() = default;
 void Graph::launch(Stream&) const {}
 
-TraceRange::TraceRange(const char*) {}
-TraceRange::~TraceRange() = default;
+void cuda::push_range(const char*) {}
+void cuda::pop_range() {}
+void start_device_profiler(Device) {}
+void stop_device_profiler(Device) {}
 
 void* allocate_device_memory(Device, std::size_t) { return nullptr; }
 void free_device_memory(Device, void*) noexcept {}
