@@ -349,7 +349,8 @@ int train(comm::World& world, const Arguments& given) {
   std::int64_t before = 0;
   const int status = static_cast<int>(recorded(record, [&] {
     comm::Watchdog watchdog(
-        world, {health.watchdog_seconds, health.slow_factor, run.directory + "/flight"});
+        world, {health.watchdog_seconds, health.slow_factor, run.directory + "/flight",
+                on.device.is_cuda() ? "GPU " + on.gpu.pci_bus_id : ""});
     watchdog.beat_slow("connecting ranks");
     comm::Mesh mesh(world, deck.config.parallel.mesh, deck.config.parallel.folding,
                     on.device, on.transport, engine::group_use(deck.config));
