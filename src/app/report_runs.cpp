@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "app/sweep_manifest.hpp"
 #include "base/directory.hpp"
@@ -40,7 +41,8 @@ bool wants(const std::string& key) {
                                               "expert_rounds_mean",
                                               "expert_rounds_max"};
   if (plain.contains(key)) return true;
-  if (key.starts_with("communication.")) return key.ends_with(".exposed_seconds");
+  if (key.starts_with("communication."))
+    return key.ends_with(".exposed_seconds") || key.ends_with(".calls");
   return key.ends_with("_seconds") || key.starts_with("memory.") ||
          key.starts_with("expert_load.");
 }
@@ -88,13 +90,19 @@ void add_points(const std::string& manifest_path, std::vector<ReportedRun>& runs
           "{}: no point of this sweep has begun", manifest_path);
 }
 
-// In place of the seconds that old files have only by group and collective.
-io::Series exposed_of(const ReportedRun& run) {
+// Where a file has no sum of all, as old ones: the sum over groups and collectives, if
+// they are known of each.
+std::optional<io::Series> exposed_of(const ReportedRun& run) {
   if (const io::Series& all = run.metrics.of("exposed_seconds"); !all.empty()) return all;
   io::Series sum;
-  for (const auto& [key, series] : run.metrics.series)
-    if (key.starts_with("communication."))
-      for (const auto& [step, value] : series) sum[step] += value;
+  constexpr std::string_view calls = ".calls";
+  for (const auto& [key, series] : run.metrics.series) {
+    if (!key.starts_with("communication.") || !key.ends_with(calls)) continue;
+    const std::string row = key.substr(0, key.size() - calls.size());
+    if (run.metrics.of(row + ".exposed_seconds").empty()) return std::nullopt;
+  }
+  for (const auto& [group, waited] : exposed_by_group(run))
+    for (const auto& [step, value] : waited) sum[step] += value;
   return sum;
 }
 
@@ -168,11 +176,13 @@ RunTotals totals_of(const ReportedRun& run) {
 // `communication_seconds` is waiting by definition; what rank 0 waited for messages
 // beyond it lies in forward and backward, and at the last in norm and update.
 StepParts step_parts(const ReportedRun& run) {
-  const io::Series exposed = exposed_of(run);
+  const std::optional<io::Series> known = exposed_of(run);
+  const io::Series exposed = known.value_or(io::Series());
   StepParts parts;
   for (const auto& [step, total] : run.metrics.of("step_seconds")) {
     const auto of = [&](const char* key) {
       return std::max(0.0, value_at(run.metrics.of(key), step));
+  parts.knows_waits = known.has_value();
     };
     const double waits = of("communication_seconds");
     double hidden_in_others = std::max(0.0, value_at(exposed, step) - waits);
@@ -196,6 +206,18 @@ StepParts step_parts(const ReportedRun& run) {
 std::vector<std::optional<double>> final_losses(const std::vector<ReportedRun>& runs) {
   const bool validated = std::all_of(runs.begin(), runs.end(), [](const auto& run) {
     return run.state.validation_loss.has_value();
+std::map<std::string, io::Series> exposed_by_group(const ReportedRun& run) {
+  constexpr std::string_view begin = "communication.";
+  std::map<std::string, io::Series> groups;
+  for (const auto& [key, series] : run.metrics.series) {
+    if (!key.starts_with(begin) || !key.ends_with(".exposed_seconds")) continue;
+    auto& sum =
+        groups[key.substr(begin.size(), key.find('.', begin.size()) - begin.size())];
+    for (const auto& [step, value] : series) sum[step] += value;
+  }
+  return groups;
+}
+
   });
   std::vector<std::optional<double>> losses;
   for (const auto& run : runs)

@@ -4,37 +4,56 @@
 #include <array>
 #include <numeric>
 #include <utility>
+#include <optional>
 
+#include <vector>
 #include "base/device_memory.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "comm/hosts.hpp"
 #include "train/recorder.hpp"
+#include "engine/run_outlook.hpp"
 #include "train/slow_hosts.hpp"
 
 namespace trireme::train {
 namespace {
 
-// {"group": {"collective": {"calls": n, "bytes": n, "exposed_seconds": x}}}
-io::Record communication(const comm::TrafficMeter& meter) {
+void set_if_known(io::Record& record, const char* key,
+                  const std::optional<double>& value) {
+  if (value) record.set(key, *value);
+}
+
+// {"group": {"collective": {"calls": n, "bytes": n, "seconds": x, ...}}}: rows of one
+// group stand together.
+io::Record communication(const std::vector<engine::TrafficRow>& rows) {
   io::Record all;
-  for (const auto& entry : meter.entries()) {
+  for (auto row = rows.begin(); row != rows.end();) {
+    const std::string& name = row->group;
     io::Record group;
-    for (std::size_t kind = 0; kind < entry.last.size(); ++kind) {
-      const comm::Traffic& traffic = entry.last[kind];
-      if (traffic.calls == 0) continue;
-      group.set(std::string(name_of(static_cast<comm::Collective>(kind))),
-                io::Record()
-                    .set("calls", traffic.calls)
-                    .set("bytes", traffic.bytes)
-                    .set("exposed_seconds", traffic.exposed_seconds));
+    for (; row != rows.end() && row->group == name; ++row) {
+      io::Record one;
+      one.set("calls", row->traffic.calls).set("bytes", row->traffic.bytes);
+      set_if_known(one, "seconds", row->times.seconds);
+      set_if_known(one, "bus_bytes_per_second", row->times.bus_bytes_per_second);
+      set_if_known(one, "exposed_seconds", row->times.exposed_seconds);
+      group.set(std::string(name_of(row->kind)), one);
     }
-    if (!group.empty()) all.set(std::string(entry.group->name()), group);
+    all.set(name, group);
   }
   return all;
 }
 
 void add_moved(io::Record& record, const config::ParallelSettings& parallel,
+// Seconds in which this rank waited for messages, if they are known of all.
+std::optional<double> exposed_seconds(const std::vector<engine::TrafficRow>& rows) {
+  double seconds = 0;
+  for (const engine::TrafficRow& row : rows) {
+    if (!row.times.exposed_seconds) return std::nullopt;
+    seconds += *row.times.exposed_seconds;
+  }
+  return seconds;
+}
+
                const Moved& now, const Moved& before) {
   if (parallel.offload != optim::Offload::none)
     record.set("offload_bytes_to_host", now.state.to_host - before.state.to_host)
@@ -149,20 +168,13 @@ static io::Record memory_by_class() {
   return all;
 }
 
-// Seconds in which this rank waited for messages.
-static double exposed_seconds(const comm::TrafficMeter& meter) {
-  double seconds = 0;
-  for (const auto& entry : meter.entries())
-    for (const comm::Traffic& traffic : entry.last) seconds += traffic.exposed_seconds;
-  return seconds;
-}
-
 // Of this step, on rank 0.
 io::Record Recorder::accounts() const {
   const optim::ParameterStore& store = engine_.store();
   io::Record record;
-  record.set("communication", communication(meter_));
-  record.set("exposed_seconds", exposed_seconds(meter_));
+  const std::vector<engine::TrafficRow> traffic = engine::last_lap(meter_);
+  record.set("communication", communication(traffic));
+  set_if_known(record, "exposed_seconds", exposed_seconds(traffic));
   record.set("memory", memory_by_class());
   if (const auto& shares = engine_.totals().idle_shares(); !shares.empty()) {
     record.set("idle_share", shares);

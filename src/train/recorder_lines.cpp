@@ -130,7 +130,8 @@ void Recorder::report() {
     log::line(title + "\n" + table);
   };
   print(format("traffic   a step of rank {}", world_.rank()),
-        engine::traffic_table(engine::all_laps(meter_), meter_.laps(), true));
+        engine::traffic_table(engine::all_laps(meter_), meter_.laps(),
+                              engine::TrafficColumns::measured));
   if (const auto& graphs = engine_.graphs())
     log::info("graphs    {} recorded on rank {}, launched {} times", world_.rank(),
               graphs->recorded(), graphs->launched());

@@ -313,6 +313,13 @@ TEST(StepTotals, AllKnowTheSlowestOfRanksWithTheSameWork) {
   EXPECT_EQ(totals.slowest_of_hosts(4).size(), 1u);
   // Nobody has the same weights.
   comm::Mesh parts(test::world(), {.tensor = size});
+  // A call takes at least as long as somebody waits for it.
+  const comm::TrafficTimes times = row_of(Collective::all_reduce).times;
+  ASSERT_TRUE(times.seconds && times.exposed_seconds && times.bus_bytes_per_second);
+  EXPECT_EQ(*times.exposed_seconds, of(Collective::all_reduce).exposed_seconds);
+  EXPECT_GE(*times.seconds, *times.exposed_seconds);
+  EXPECT_NEAR(*times.bus_bytes_per_second * *times.seconds,
+              2.0 * (group.size() - 1) / group.size() * (4 << 16), 1e-3);
   engine::StepTotals alone(parts, Device::host());
   alone.finish({.loss = 1}, {.own = rank == 1 ? 3.0 : 2.0});
   EXPECT_FALSE(alone.slowest());
@@ -350,7 +357,7 @@ TEST(Traffic, ExposedTimeBelongsToWhatIsWaitedFor) {
   Stream stream;
   const Buffer x(Device::host(), DType::f32, {1 << 16}, MemoryClass::workspace, "x");
   comm::TrafficMeter meter(mesh);
-  const auto of = [&](Collective kind) {
+  const auto row_of = [&](Collective kind) {
     for (const auto& row : engine::last_lap(meter))
       if (row.group == "everyone" && row.kind == kind) return row.traffic;
     return comm::Traffic{};
