@@ -38,6 +38,7 @@ bool wants(const std::string& key) {
                                               "rewards_accuracy",
                                               "skipped",
                                               "device_joules_per_token",
+                                              "node_joules_per_token",
                                               "expert_rounds_mean",
                                               "expert_rounds_max"};
   if (plain.contains(key)) return true;
@@ -94,13 +95,13 @@ void add_points(const std::string& manifest_path, std::vector<ReportedRun>& runs
 // they are known of each.
 std::optional<io::Series> exposed_of(const ReportedRun& run) {
   if (const io::Series& all = run.metrics.of("exposed_seconds"); !all.empty()) return all;
-  io::Series sum;
   constexpr std::string_view calls = ".calls";
   for (const auto& [key, series] : run.metrics.series) {
     if (!key.starts_with("communication.") || !key.ends_with(calls)) continue;
     const std::string row = key.substr(0, key.size() - calls.size());
     if (run.metrics.of(row + ".exposed_seconds").empty()) return std::nullopt;
   }
+  io::Series sum;
   for (const auto& [group, waited] : exposed_by_group(run))
     for (const auto& [step, value] : waited) sum[step] += value;
   return sum;
@@ -166,7 +167,9 @@ RunTotals totals_of(const ReportedRun& run) {
     totals.mfu += value / static_cast<double>(mfu.size());
     totals.best_mfu = std::max(totals.best_mfu, value);
   }
-  const io::Series& energy = run.metrics.of("device_joules_per_token");
+  const io::Series& of_gpus = run.metrics.of("device_joules_per_token");
+  const io::Series& energy =
+      of_gpus.empty() ? run.metrics.of("node_joules_per_token") : of_gpus;
   for (const auto& [step, value] : energy)
     totals.joules = totals.joules.value_or(0) +
                     value * value_at(rates, step) * value_at(seconds, step);
@@ -179,10 +182,10 @@ StepParts step_parts(const ReportedRun& run) {
   const std::optional<io::Series> known = exposed_of(run);
   const io::Series exposed = known.value_or(io::Series());
   StepParts parts;
+  parts.knows_waits = known.has_value();
   for (const auto& [step, total] : run.metrics.of("step_seconds")) {
     const auto of = [&](const char* key) {
       return std::max(0.0, value_at(run.metrics.of(key), step));
-  parts.knows_waits = known.has_value();
     };
     const double waits = of("communication_seconds");
     double hidden_in_others = std::max(0.0, value_at(exposed, step) - waits);
@@ -203,9 +206,6 @@ StepParts step_parts(const ReportedRun& run) {
   return parts;
 }
 
-std::vector<std::optional<double>> final_losses(const std::vector<ReportedRun>& runs) {
-  const bool validated = std::all_of(runs.begin(), runs.end(), [](const auto& run) {
-    return run.state.validation_loss.has_value();
 std::map<std::string, io::Series> exposed_by_group(const ReportedRun& run) {
   constexpr std::string_view begin = "communication.";
   std::map<std::string, io::Series> groups;
@@ -218,6 +218,9 @@ std::map<std::string, io::Series> exposed_by_group(const ReportedRun& run) {
   return groups;
 }
 
+std::vector<std::optional<double>> final_losses(const std::vector<ReportedRun>& runs) {
+  const bool validated = std::all_of(runs.begin(), runs.end(), [](const auto& run) {
+    return run.state.validation_loss.has_value();
   });
   std::vector<std::optional<double>> losses;
   for (const auto& run : runs)

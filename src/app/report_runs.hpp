@@ -39,7 +39,7 @@ struct RunTotals {
   double waited_seconds = 0;  // of training for checkpoints
   double rank_hours = 0;      // ranks of the last start x hours of steps
   double tokens_per_second = 0, mfu = 0, best_mfu = 0;
-  std::optional<double> joules;  // of all ranks, by the counter of rank 0's GPU
+  std::optional<double> joules;  // of all GPUs, or, without any, of all nodes
 };
 RunTotals totals_of(const ReportedRun& run);
 

@@ -2,17 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
-#include <utility>
 #include <optional>
-
+#include <utility>
 #include <vector>
+
 #include "base/device_memory.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "comm/hosts.hpp"
-#include "train/recorder.hpp"
 #include "engine/run_outlook.hpp"
+#include "train/recorder.hpp"
 #include "train/slow_hosts.hpp"
 
 namespace trireme::train {
@@ -43,7 +44,6 @@ io::Record communication(const std::vector<engine::TrafficRow>& rows) {
   return all;
 }
 
-void add_moved(io::Record& record, const config::ParallelSettings& parallel,
 // Seconds in which this rank waited for messages, if they are known of all.
 std::optional<double> exposed_seconds(const std::vector<engine::TrafficRow>& rows) {
   double seconds = 0;
@@ -54,6 +54,7 @@ std::optional<double> exposed_seconds(const std::vector<engine::TrafficRow>& row
   return seconds;
 }
 
+void add_moved(io::Record& record, const config::ParallelSettings& parallel,
                const Moved& now, const Moved& before) {
   if (parallel.offload != optim::Offload::none)
     record.set("offload_bytes_to_host", now.state.to_host - before.state.to_host)
@@ -67,6 +68,17 @@ std::optional<double> exposed_seconds(const std::vector<engine::TrafficRow>& row
              now.activations.to_host - before.activations.to_host)
         .set("activation_bytes_to_device",
              now.activations.to_device - before.activations.to_device);
+}
+
+// What all GPUs and all nodes have used, where all of them count.
+io::Record energy_record(const engine::Joules& joules, double tokens) {
+  io::Record record;
+  const auto add = [&](const char* key, double used) {
+    if (!std::isnan(used)) record.set(key, used / tokens);
+  };
+  add("device_joules_per_token", static_cast<double>(joules.gpus));
+  add("node_joules_per_token", static_cast<double>(joules.nodes));
+  return record;
 }
 
 // Tokens that chose each expert, by layer: {"1": [n, ...], ...}
@@ -124,9 +136,6 @@ io::Record fp8_record(const Recipe& recipe, std::span<const RoundingLosses> loss
 }
 
 }  // namespace
-
-// Tokens of a step, shared out evenly over the ranks.
-double Recorder::tokens_of_rank() const { return tokens_of_step() / world_.size(); }
 
 void Recorder::record_samples(const std::vector<TextSamples::Sample>& samples) {
   std::vector<io::Record> records;
@@ -204,8 +213,7 @@ io::Record Recorder::accounts() const {
     record.set("device_memory_used_bytes",
                static_cast<std::int64_t>(memory.total_bytes - memory.free_bytes));
   }
-  if (const auto joules = energy_.joules(); joules && joules_)
-    record.set("device_joules_per_token", (*joules - *joules_) / tokens_of_rank());
+  record.append(energy_record(agreed_.joules, tokens_of_step()));
   if (!engine_.reports().product_losses().empty())
     record.set("fp8",
                fp8_record(config_.precision.recipe, engine_.reports().product_losses()));
