@@ -20,7 +20,7 @@ TrafficTimes times_of(const Traffic& traffic, const CallTimes& times, Collective
   TrafficTimes known;
   if (times.on_device > 0) return known;
   known.exposed_seconds = traffic.exposed_seconds;
-  if (times.ended != traffic.calls) return known;
+  if (times.ended == 0) return known;
   known.seconds = times.seconds;
   if (times.seconds > 0)
     known.bus_bytes_per_second = bus_factor(kind, ranks) * times.bytes / times.seconds;

@@ -53,16 +53,20 @@ TEST(CallTimes, OfAGpuAreNotKnown) {
   EXPECT_EQ(of(trace, "data", Collective::all_reduce).ended, Trace::capacity);
 }
 
-TEST(TrafficTimes, AreKnownOfAllCallsOrNot) {
+TEST(TrafficTimes, AreThoseOfCallsThatEndedUnlessAGpuCarriedSome) {
   const Traffic traffic{2, 750, 0.25};
   const auto all = times_of(traffic, {2, 0.5, 1000, 0}, Collective::all_reduce, 4);
   EXPECT_EQ(all.seconds, 0.5);
   EXPECT_EQ(all.bus_bytes_per_second, 1000 * 1.5 / 0.5);
   EXPECT_EQ(all.exposed_seconds, 0.25);
   const auto some = times_of(traffic, {1, 0.5, 500, 0}, Collective::all_reduce, 4);
-  EXPECT_FALSE(some.seconds);
-  EXPECT_FALSE(some.bus_bytes_per_second);
+  EXPECT_EQ(some.seconds, 0.5);
+  EXPECT_EQ(some.bus_bytes_per_second, 500 * 1.5 / 0.5);
   EXPECT_EQ(some.exposed_seconds, 0.25);
+  const auto begun = times_of(traffic, {}, Collective::all_reduce, 4);
+  EXPECT_FALSE(begun.seconds);
+  EXPECT_FALSE(begun.bus_bytes_per_second);
+  EXPECT_EQ(begun.exposed_seconds, 0.25);
   const auto none = times_of(traffic, {1, 0.5, 500, 1}, Collective::all_reduce, 4);
   EXPECT_FALSE(none.seconds);
   EXPECT_FALSE(none.bus_bytes_per_second);
