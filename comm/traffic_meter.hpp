@@ -13,11 +13,11 @@ namespace trireme::comm {
 
 // What is known of how long calls took.
 struct TrafficTimes {
-  // Of all calls, from posting to completion; empty where a GPU carried some, or where
-  // some were under way as the lap began or ended.
+  // Of the calls that ended in the lap, from posting to completion; empty where none did,
+  // or where a GPU carried some.
   std::optional<double> seconds;
   // By the definition of nccl-tests, so that it does not depend on the number of ranks:
-  // bytes of the whole tensors over `seconds`, times bus_factor(). Empty where that is.
+  // bytes of their whole tensors over `seconds`, times bus_factor(). Empty where that is.
   std::optional<double> bus_bytes_per_second;
   // That the host was blocked; empty where a GPU carried some and waited itself.
   std::optional<double> exposed_seconds;

@@ -65,18 +65,19 @@ TEST_F(Counters, OfTheWholeNodeGoBeforeItsProcessors) {
 // Memory counts beside its package; cores are part of it; the platform and the second
 // view of a package would count it again.
 TEST_F(Counters, OfProcessorsAreThoseOfPackagesAndMemory) {
-  const auto use = [&](long long microjoules) {
-    zone("intel-rapl:0", "package-0", 100 + microjoules, 1'000'000'000);
-    zone("intel-rapl:0:0", "core", 200 + microjoules, 1'000'000'000);
-    zone("intel-rapl:0:1", "dram", 300 + microjoules, 1'000'000'000);
-    zone("intel-rapl:1", "package-1", 400 + microjoules, 1'000'000'000);
-    zone("intel-rapl:2", "psys", 500 + microjoules, 1'000'000'000);
-    zone("intel-rapl-mmio:0", "package-0", 600 + microjoules, 1'000'000'000);
+  constexpr long long range = 1'000'000'000'000;
+  const auto use = [&](long long x) {
+    zone("intel-rapl:0", "package-0", 100 + x, range);
+    zone("intel-rapl:0:0", "core", 200 + 10 * x, range);
+    zone("intel-rapl:0:1", "dram", 300 + 100 * x, range);
+    zone("intel-rapl:1", "package-1", 400 + 1000 * x, range);
+    zone("intel-rapl:2", "psys", 500 + 10'000 * x, range);
+    zone("intel-rapl-mmio:0", "package-0", 600 + 100'000 * x, range);
   };
   use(0);
   NodeEnergy node = meter();
-  use(2'000'000);
-  EXPECT_DOUBLE_EQ(node.joules().value_or(0), 6.0);
+  use(1'000'000);
+  EXPECT_DOUBLE_EQ(node.joules().value_or(0), 1101.0);
   EXPECT_TRUE(meter(NodeEnergy::Allow::whole_node).empty());
 }
 
