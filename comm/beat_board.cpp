@@ -124,6 +124,7 @@ void add_text(int file, std::size_t slot, const Beat& beat, Position& position) 
   if (!whole || whole->rank != beat.rank) return;
   position.groups = std::move(whole->groups);
   position.calls = std::move(whole->calls);
+  position.device = std::move(whole->device);
   position.told = true;
 }
 

@@ -230,8 +230,9 @@ std::string line_of(const HangReports& reports, int rank) {
   const auto p = reports.position(rank);
   if (!p) return format("rank {}: has told no position", rank);
   std::string text =
-      format("rank {} (host {}): '{}', {} steps done, {} s without progress", rank,
-             reports.host(rank), p->phase, p->step, fixed(p->silent, 1));
+      format("rank {} (host {}{}): '{}', {} steps done, {} s without progress", rank,
+             reports.host(rank), p->device.empty() ? "" : ", " + p->device, p->phase,
+             p->step, fixed(p->silent, 1));
   if (!p->told) return text + ", stopped while it got on";
   if (p->calls.empty()) text += ", in no collective";
   for (const CallPosition& call : p->calls) {

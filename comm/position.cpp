@@ -38,6 +38,8 @@ void read_line(const std::vector<std::string>& f, Position& p) {
     p.silent = number<double>(f.at(6));
     p.allowed = number<double>(f.at(7));
     p.waiting = f.at(8) == "1";
+  } else if (f.at(0) == "device") {
+    p.device = f.at(1);
   } else if (f.at(0) == "group") {
     p.groups.push_back({f.at(1), rank_list_from(f.at(2)), number<std::int64_t>(f.at(3))});
   } else if (f.at(0) == "call") {
@@ -55,6 +57,7 @@ std::string write_position(const Position& p) {
   std::string text =
       format("rank\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n", p.rank, p.host, p.phase, p.step,
              p.beat, fixed(p.silent, 3), fixed(p.allowed, 3), p.waiting ? 1 : 0);
+  if (!p.device.empty()) text += format("device\t{}\n", p.device);
   for (const GroupPosition& g : p.groups)
     text += format("group\t{}\t{}\t{}\n", g.name, text_of(g.ranks), g.entered);
   for (const CallPosition& c : p.calls)

@@ -42,7 +42,8 @@ struct Position {
   bool waiting = false;   // for other ranks, in a collective
   std::vector<GroupPosition> groups;
   std::vector<CallPosition> calls;  // oldest first
-  bool told = true;                 // false: groups and calls are not known
+  std::string device{};             // "GPU 0000:3b:00.0"; empty: none
+  bool told = true;                 // false: groups, calls and device are not known
 };
 
 // A text that ends with a line that nothing else looks like, so that half of one is seen

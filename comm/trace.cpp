@@ -58,6 +58,7 @@ int Trace::add_group(std::string_view name, const RankList& ranks) {
   for (std::size_t i = 0; i < groups_.size(); ++i)
     if (groups_[i].name == name && groups_[i].ranks == ranks) return static_cast<int>(i);
   groups_.push_back({std::string(name), ranks, 0});
+  times_.emplace_back();
   return static_cast<int>(groups_.size()) - 1;
 }
 
@@ -74,6 +75,7 @@ std::int64_t Trace::begin(std::string_view name, Collective kind, std::int64_t s
   entry.kind = kind;
   entry.dtype = dtype;
   entry.members = group;
+  entry.on_device = false;
   entry.start_seconds = seconds_since_first_call();
   entry.end_seconds = -1;
   if (group >= 0 && !is_pair(kind))
@@ -89,6 +91,34 @@ void Trace::end(std::int64_t id) {
   Entry& entry = ring_[static_cast<std::size_t>(id % capacity)];
   entry.end_seconds = seconds_since_first_call();
   if (Timeline::records()) show(entry, id);
+  if (entry.members < 0 || entry.on_device) return;
+  CallTimes& times = times_[static_cast<std::size_t>(entry.members)]
+                           [static_cast<std::size_t>(entry.kind)];
+  ++times.ended;
+  times.seconds += entry.end_seconds - entry.start_seconds;
+  times.bytes += static_cast<double>(bytes_of(entry));
+}
+
+void Trace::carried_by_device(std::int64_t id) {
+  if (id == none) return;
+  const std::lock_guard lock(mutex_);
+  if (id <= count_ - 1 - capacity) return;
+  Entry& entry = ring_[static_cast<std::size_t>(id % capacity)];
+  entry.on_device = true;
+  if (entry.members >= 0)
+    ++times_[static_cast<std::size_t>(entry.members)]
+            [static_cast<std::size_t>(entry.kind)]
+                .on_device;
+}
+
+CallTimesByKind Trace::times_of(std::string_view group) const {
+  const std::lock_guard lock(mutex_);
+  CallTimesByKind sum{};
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    if (groups_[i].name != group) continue;
+    for (std::size_t kind = 0; kind < sum.size(); ++kind) sum[kind] += times_[i][kind];
+  }
+  return sum;
 }
 
 std::int64_t Trace::count() const {

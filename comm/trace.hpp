@@ -18,6 +18,28 @@ namespace trireme::comm {
 // "fp32[1024]".
 std::string tensor_text(DType dtype, std::int64_t elements);
 
+// Calls of one kind in one group, as the host sees them.
+struct CallTimes {
+  std::int64_t ended = 0;      // that the host saw end when they did
+  double seconds = 0;          // of these, from posting to completion, summed
+  double bytes = 0;            // of these, their whole tensors
+  std::int64_t on_device = 0;  // others: a GPU carried them
+
+  CallTimes& operator+=(const CallTimes& other) {
+    ended += other.ended;
+    seconds += other.seconds;
+    bytes += other.bytes;
+    on_device += other.on_device;
+    return *this;
+  }
+  CallTimes operator-(const CallTimes& before) const {
+    return {ended - before.ended, seconds - before.seconds, bytes - before.bytes,
+            on_device - before.on_device};
+  }
+};
+// Found at [static_cast<std::size_t>(Collective)].
+using CallTimesByKind = std::array<CallTimes, collective_kinds>;
+
 // The flight recorder: a ring of collectives, and how far each group has come.
 class Trace {
  public:
@@ -31,6 +53,7 @@ class Trace {
     Collective kind = Collective::all_reduce;
     DType dtype = DType::f32;
     int members = -1;                            // what add_group() returned
+    bool on_device = false;                      // see carried_by_device()
     double start_seconds = 0, end_seconds = -1;  // since the first entry; -1: in flight
   };
 
@@ -41,6 +64,9 @@ class Trace {
   std::int64_t begin(std::string_view name, Collective kind, std::int64_t sequence,
                      DType dtype, std::int64_t elements, int group = -1);
   void end(std::int64_t id);
+  // A GPU carries that collective: end() is then called when somebody looks, and says
+  // nothing of how long it took.
+  void carried_by_device(std::int64_t id);
 
   // Collectives entered so far.
   std::int64_t count() const;
@@ -59,6 +85,9 @@ class Trace {
   // How far each group has come, and what is in flight (the oldest 16).
   std::vector<GroupPosition> groups() const;
   std::vector<CallPosition> calls() const;
+  // Of the groups of that name, since the first entry. A call that ends when the ring has
+  // let go of it is in none.
+  CallTimesByKind times_of(std::string_view group) const;
   // All that the ring holds, oldest first: a JSON object a line.
   std::string json_lines(int rank) const;
 
@@ -73,6 +102,7 @@ class Trace {
   std::array<Entry, capacity> ring_{};
   std::int64_t count_ = 0;
   std::vector<GroupPosition> groups_;
+  std::vector<CallTimesByKind> times_;  // of each group
   std::atomic<std::int64_t> progress_{0};
 };
 

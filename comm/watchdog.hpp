@@ -23,6 +23,7 @@ struct WatchdogConfig {
   double seconds = 0;      // without progress; 0: no watch
   double slow_factor = 5;  // times as long in a phase that is known to be slow
   std::string directory;   // where ranks tell each other their positions; all share it
+  std::string device{};    // of this rank, as reports name it; empty: none
 };
 
 // A thread of each rank that looks at Trace::progress() and writes the rank's beat into

@@ -256,7 +256,8 @@ Position Watchdog::position() const {
              .allowed = phase_ != nullptr ? config_.seconds * factor_ : 0,
              .waiting = state.waiting,
              .groups = trace().groups(),
-             .calls = trace().calls()};
+             .calls = trace().calls(),
+             .device = config_.device};
   p.groups.push_back({"world", state.ranks, state.sequence});
   if (const char* operation = state.operation)
     p.calls.push_back({"world", state.ranks, state.sequence, operation, "", 0, false});

@@ -253,7 +253,10 @@ Handle NcclTransport::start(const Group::Call& call, Stream& stream,
   operation.stream_ = stream;
   operation.launched_.clear();
   operation.passed_ = operation.waited_ = false;
-  if (RecordedCalls* const calls = recorded_calls()) calls->set_work(*this);
+  if (RecordedCalls* const calls = recorded_calls())
+    calls->set_work(*this);
+  else
+    trace().carried_by_device(call.trace);
   if (!exchange_ || exchange_->empty()) {
     started_.record(stream);
     started_.hold(communicator.stream());
@@ -286,6 +289,7 @@ void NcclTransport::launched(Stream& stream, std::vector<std::int64_t> traces) {
   NcclOperation& operation = take();
   operation.call_ = {};
   operation.communicator_ = nullptr;
+  for (const std::int64_t entry : traces) trace().carried_by_device(entry);
   operation.launched_ = std::move(traces);
   operation.passed_ = false;
   operation.waited_ = true;  // the graph's own order is what waits

@@ -102,14 +102,21 @@ void add_line(Figure& figure, std::size_t r, const std::string& name,
 }
 
 Figure phases(const std::vector<ReportedRun>& runs, std::size_t r) {
+  const StepParts parts = step_parts(runs[r]);
   Figure figure = parts_of(
       runs, r, "time", "Time of a step by phase", "seconds",
-      "Communication not hidden is the time in which rank 0 waited for messages, in "
-      "whichever phase; the rest of forward and backward computes.");
+      parts.knows_waits
+          ? "Communication not hidden is the time in which rank 0 waited for messages, "
+            "in "
+            "whichever phase; the rest of forward and backward computes."
+          : "The rest of the reductions is what was left of them after backward. How "
+            "long "
+            "forward and backward waited for messages is not known: GPUs carried them.");
   figure.plot.stacked = true;
-  const StepParts parts = step_parts(runs[r]);
   add_line(figure, r, "forward and backward", parts.compute);
-  add_line(figure, r, "communication not hidden", parts.exposed);
+  add_line(figure, r,
+           parts.knows_waits ? "communication not hidden" : "rest of the reductions",
+           parts.exposed);
   add_line(figure, r, "optimizer", parts.optimizer);
   add_line(figure, r, "data", parts.data);
   add_line(figure, r, "other", parts.other);
@@ -143,14 +150,8 @@ void add_parts(const std::vector<ReportedRun>& runs, std::size_t r,
   Figure waits = parts_of(runs, r, "exposed", "Communication not hidden, by group",
                           "seconds", "Seconds of a step in which rank 0 waited.");
   waits.plot.stacked = true;
-  std::map<std::string, io::Series> groups;
-  for (const auto& [key, series] : runs[r].metrics.series) {
-    if (!key.starts_with("communication.")) continue;
-    const auto begin = key.find('.') + 1;
-    auto& sum = groups[key.substr(begin, key.find('.', begin) - begin)];
-    for (const auto& [step, value] : series) sum[step] += value;
-  }
-  for (const auto& [name, series] : groups) add_line(waits, r, name, series);
+  for (const auto& [name, series] : exposed_by_group(runs[r]))
+    add_line(waits, r, name, series);
   if (!waits.plot.lines.empty()) out.push_back(std::move(waits));
 }
 

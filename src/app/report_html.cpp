@@ -72,7 +72,8 @@ std::string summary(const Report& report) {
                   report.runs.size() - most_rows);
   return out +
          "<p class=\"soft\">Time is that of steps; checkpoints say how long training "
-         "waited for them; energy is that of all GPUs, by the counter of the first."
+         "waited for them; energy is that of all GPUs, each by its own counter; of a run "
+         "on CPUs, that of its nodes."
          "</p>\n";
 }
 

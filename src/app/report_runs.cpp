@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "app/sweep_manifest.hpp"
 #include "base/directory.hpp"
@@ -37,10 +38,12 @@ bool wants(const std::string& key) {
                                               "rewards_accuracy",
                                               "skipped",
                                               "device_joules_per_token",
+                                              "node_joules_per_token",
                                               "expert_rounds_mean",
                                               "expert_rounds_max"};
   if (plain.contains(key)) return true;
-  if (key.starts_with("communication.")) return key.ends_with(".exposed_seconds");
+  if (key.starts_with("communication."))
+    return key.ends_with(".exposed_seconds") || key.ends_with(".calls");
   return key.ends_with("_seconds") || key.starts_with("memory.") ||
          key.starts_with("expert_load.");
 }
@@ -88,13 +91,19 @@ void add_points(const std::string& manifest_path, std::vector<ReportedRun>& runs
           "{}: no point of this sweep has begun", manifest_path);
 }
 
-// In place of the seconds that old files have only by group and collective.
-io::Series exposed_of(const ReportedRun& run) {
+// Where a file has no sum of all, as old ones: the sum over groups and collectives, if
+// they are known of each.
+std::optional<io::Series> exposed_of(const ReportedRun& run) {
   if (const io::Series& all = run.metrics.of("exposed_seconds"); !all.empty()) return all;
+  constexpr std::string_view calls = ".calls";
+  for (const auto& [key, series] : run.metrics.series) {
+    if (!key.starts_with("communication.") || !key.ends_with(calls)) continue;
+    const std::string row = key.substr(0, key.size() - calls.size());
+    if (run.metrics.of(row + ".exposed_seconds").empty()) return std::nullopt;
+  }
   io::Series sum;
-  for (const auto& [key, series] : run.metrics.series)
-    if (key.starts_with("communication."))
-      for (const auto& [step, value] : series) sum[step] += value;
+  for (const auto& [group, waited] : exposed_by_group(run))
+    for (const auto& [step, value] : waited) sum[step] += value;
   return sum;
 }
 
@@ -158,7 +167,9 @@ RunTotals totals_of(const ReportedRun& run) {
     totals.mfu += value / static_cast<double>(mfu.size());
     totals.best_mfu = std::max(totals.best_mfu, value);
   }
-  const io::Series& energy = run.metrics.of("device_joules_per_token");
+  const io::Series& of_gpus = run.metrics.of("device_joules_per_token");
+  const io::Series& energy =
+      of_gpus.empty() ? run.metrics.of("node_joules_per_token") : of_gpus;
   for (const auto& [step, value] : energy)
     totals.joules = totals.joules.value_or(0) +
                     value * value_at(rates, step) * value_at(seconds, step);
@@ -168,8 +179,10 @@ RunTotals totals_of(const ReportedRun& run) {
 // `communication_seconds` is waiting by definition; what rank 0 waited for messages
 // beyond it lies in forward and backward, and at the last in norm and update.
 StepParts step_parts(const ReportedRun& run) {
-  const io::Series exposed = exposed_of(run);
+  const std::optional<io::Series> known = exposed_of(run);
+  const io::Series exposed = known.value_or(io::Series());
   StepParts parts;
+  parts.knows_waits = known.has_value();
   for (const auto& [step, total] : run.metrics.of("step_seconds")) {
     const auto of = [&](const char* key) {
       return std::max(0.0, value_at(run.metrics.of(key), step));
@@ -191,6 +204,18 @@ StepParts step_parts(const ReportedRun& run) {
     parts.other[step] = std::max(0.0, total - compute - all_waits - optimizer - data);
   }
   return parts;
+}
+
+std::map<std::string, io::Series> exposed_by_group(const ReportedRun& run) {
+  constexpr std::string_view begin = "communication.";
+  std::map<std::string, io::Series> groups;
+  for (const auto& [key, series] : run.metrics.series) {
+    if (!key.starts_with(begin) || !key.ends_with(".exposed_seconds")) continue;
+    auto& sum =
+        groups[key.substr(begin.size(), key.find('.', begin.size()) - begin.size())];
+    for (const auto& [step, value] : series) sum[step] += value;
+  }
+  return groups;
 }
 
 std::vector<std::optional<double>> final_losses(const std::vector<ReportedRun>& runs) {

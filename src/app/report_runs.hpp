@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,19 +39,25 @@ struct RunTotals {
   double waited_seconds = 0;  // of training for checkpoints
   double rank_hours = 0;      // ranks of the last start x hours of steps
   double tokens_per_second = 0, mfu = 0, best_mfu = 0;
-  std::optional<double> joules;  // of all ranks, by the counter of rank 0's GPU
+  std::optional<double> joules;  // of all GPUs, or, without any, of all nodes
 };
 RunTotals totals_of(const ReportedRun& run);
 
 // The time of a step by what it was spent on; the parts add up to the step.
 struct StepParts {
-  io::Series compute;    // forward, backward and what hides behind them
-  io::Series exposed;    // waiting for messages, wherever in the step
+  io::Series compute;  // forward, backward and what hides behind them
+  io::Series exposed;  // waiting for messages, wherever in the step
+  // False where a GPU carried some messages and no host knows how long it waited:
+  // `exposed` is then what was left of the reductions after backward, no more.
+  bool knows_waits = true;
   io::Series optimizer;  // norm and update
   io::Series data;       // waiting for data
   io::Series other;
 };
 StepParts step_parts(const ReportedRun& run);
+
+// Waiting for messages, by group, of those collectives of which it is known.
+std::map<std::string, io::Series> exposed_by_group(const ReportedRun& run);
 
 // The loss that runs are compared by: the last of validation if every run has one, else
 // the mean of the last twentieth of the steps; nothing for a run without a loss.

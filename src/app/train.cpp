@@ -302,6 +302,13 @@ void set_up(comm::World& world, const config::RunConfig& config) {
   world.set_nccl_sharing(config.run.nccl_sharing);
 }
 
+comm::WatchdogConfig watch_of(const config::RunConfig& config,
+                              const launch::ComputeDevice& on) {
+  return {config.health.watchdog_seconds, config.health.slow_factor,
+          config.run.directory + "/flight",
+          on.device.is_cuda() ? "GPU " + on.gpu.pci_bus_id : ""};
+}
+
 // Every rank must resolve the deck alike: the smallest node decides.
 int ranks_on_smallest_node(comm::World& world) {
   return -static_cast<int>(world.max(-world.ranks_on_node()));
@@ -316,7 +323,6 @@ int train(comm::World& world, const Arguments& given) {
   comm::limit_start(world);  // until the deck says more
   const int on_node = ranks_on_smallest_node(world);
   world.agree([&] { read_command_line(world, on_node, arguments, deck, machine); });
-  const config::HealthSettings& health = deck.config.health;
   set_up(world, deck.config);
   set_log(world, arguments);
   launch::check_same_everywhere(world, deck.effective);
@@ -345,11 +351,10 @@ int train(comm::World& world, const Arguments& given) {
       planned = plan_here(world, arguments, deck, machine, on, on_node);
   });
   advise_on(arguments, world.size(), on_node, deck.config, machine, on);
-  RunRecord record(world, run, start_limit(health));
+  RunRecord record(world, run, start_limit(deck.config.health));
   std::int64_t before = 0;
   const int status = static_cast<int>(recorded(record, [&] {
-    comm::Watchdog watchdog(
-        world, {health.watchdog_seconds, health.slow_factor, run.directory + "/flight"});
+    comm::Watchdog watchdog(world, watch_of(deck.config, on));
     watchdog.beat_slow("connecting ranks");
     comm::Mesh mesh(world, deck.config.parallel.mesh, deck.config.parallel.folding,
                     on.device, on.transport, engine::group_use(deck.config));

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <span>
+#include <utility>
 
 #include "base/format.hpp"
 #include "base/text_table.hpp"
@@ -16,11 +19,12 @@ template <class Get>
 std::vector<TrafficRow> rows_of(const comm::TrafficMeter& meter, const Get& get) {
   std::vector<TrafficRow> rows;
   for (const auto& entry : meter.entries()) {
-    const comm::TrafficByKind& by_kind = get(entry);
-    for (std::size_t kind = 0; kind < by_kind.size(); ++kind) {
-      if (by_kind[kind].calls == 0) continue;
-      rows.push_back({std::string(entry.group->name()),
-                      static_cast<comm::Collective>(kind), by_kind[kind]});
+    const auto [by_kind, times] = get(entry);
+    for (std::size_t k = 0; k < by_kind.size(); ++k) {
+      if (by_kind[k].calls == 0) continue;
+      const auto kind = static_cast<comm::Collective>(k);
+      rows.push_back({std::string(entry.group->name()), kind, by_kind[k],
+                      times_of(by_kind[k], times[k], kind, entry.group->size())});
     }
   }
   return rows;
@@ -29,6 +33,11 @@ std::vector<TrafficRow> rows_of(const comm::TrafficMeter& meter, const Get& get)
 // A mean number of calls: whole in most runs.
 std::string calls_text(double calls) {
   return fixed(calls, calls == std::floor(calls) ? 0 : 1);
+}
+
+// The part of one of `steps` steps; "-" where it is not known.
+std::string milliseconds(const std::optional<double>& seconds, double steps) {
+  return seconds ? fixed(1e3 * *seconds / steps, 2) + " ms" : "-";
 }
 
 }  // namespace
@@ -72,19 +81,24 @@ std::string describe_blocks(const PipelineRank& rank) {
 }
 
 std::vector<TrafficRow> last_lap(const comm::TrafficMeter& meter) {
-  return rows_of(
-      meter, [](const auto& entry) -> const auto& { return entry.last; });
+  return rows_of(meter, [](const auto& entry) {
+    return std::pair(std::span(entry.last), std::span(entry.times_last));
+  });
 }
 
 std::vector<TrafficRow> all_laps(const comm::TrafficMeter& meter) {
-  return rows_of(
-      meter, [](const auto& entry) -> const auto& { return entry.total; });
+  return rows_of(meter, [](const auto& entry) {
+    return std::pair(std::span(entry.total), std::span(entry.times_total));
+  });
 }
 
 std::string traffic_table(const std::vector<TrafficRow>& rows, std::int64_t steps,
-                          bool exposed) {
+                          TrafficColumns columns) {
   if (rows.empty()) return {};
+  const bool measured = columns == TrafficColumns::measured;
+  const bool exposed = columns != TrafficColumns::bytes;
   std::vector<TextRow> table = {{"group", "collective", "calls", "bytes sent"}};
+  if (measured) table.front().insert(table.front().end(), {"time", "bus"});
   if (exposed) table.front().push_back("exposed");
   const auto n = static_cast<double>(std::max<std::int64_t>(steps, 1));
   for (const TrafficRow& row : rows) {
@@ -92,7 +106,12 @@ std::string traffic_table(const std::vector<TrafficRow>& rows, std::int64_t step
     line = {row.group, std::string(name_of(row.kind)),
             calls_text(static_cast<double>(row.traffic.calls) / n),
             human_bytes(static_cast<double>(row.traffic.bytes) / n)};
-    if (exposed) line.push_back(fixed(1e3 * row.traffic.exposed_seconds / n, 2) + " ms");
+    if (measured) {
+      const auto& rate = row.times.bus_bytes_per_second;
+      line.push_back(milliseconds(row.times.seconds, n));
+      line.push_back(rate ? human_bytes(*rate) + "/s" : "-");
+    }
+    if (exposed) line.push_back(milliseconds(row.times.exposed_seconds, n));
   }
   return text_table(table, 2, 2);
 }

@@ -3,6 +3,7 @@
 // Trainer and planner share these reports.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct TrafficRow {
   std::string group;
   comm::Collective kind = comm::Collective::all_reduce;
   comm::Traffic traffic;
+  comm::TrafficTimes times;
 };
 
 // The last lap of a meter, without rows of nothing.
@@ -42,9 +44,13 @@ std::vector<TrafficRow> last_lap(const comm::TrafficMeter& meter);
 // The sum of all laps.
 std::vector<TrafficRow> all_laps(const comm::TrafficMeter& meter);
 
+// What a table of traffic has beside calls and bytes.
+enum class TrafficColumns : std::uint8_t { bytes, exposed, measured };
+
 // A table of what happens in each of `steps` steps, if `rows` is their sum: group,
-// collective, calls, bytes and, if asked for, exposed time. Empty if nothing happens.
+// collective, calls, bytes and, if asked for, exposed time, measured also time and bus
+// bandwidth: "-" where that is not known. Empty if nothing happens.
 std::string traffic_table(const std::vector<TrafficRow>& rows, std::int64_t steps,
-                          bool exposed);
+                          TrafficColumns columns);
 
 }  // namespace trireme::engine

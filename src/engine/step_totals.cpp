@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "base/error.hpp"
@@ -32,6 +33,15 @@ double packed_stop(double stop, const parallel::ExpertRounds& rounds) {
 double stop_of(double both) { return std::fmod(both, wishes); }
 parallel::ExpertRounds rounds_of(double stop, double host) {
   return {high_of(host), high_of(stop), std::floor(low_of(stop) / wishes)};
+}
+
+// Two numbers of 32 bits as one of 64, which is copied and never computed with. No pair
+// of usual numbers, or of NaNs as compilers make them, is a NaN of 64 bits.
+double paired(float first, float second) {
+  return std::bit_cast<double>(std::array<float, 2>{first, second});
+}
+std::array<float, 2> pair_of(double both) {
+  return std::bit_cast<std::array<float, 2>>(both);
 }
 
 double take(const Buffer& x, std::size_t i, double on_meta) {
@@ -100,10 +110,14 @@ StepTotals::Outcome StepTotals::finish(const Outcome& mine, const Work& work) {
   slots_.fill(0);
   std::fill(idle_shares_.begin(), idle_shares_.end(), 0.0);
   const std::array<double, row_values> row = {
-      mine.loss,        packed_stop(static_cast<double>(mine.stop_request), mine.rounds),
-      mine.memory_peak, mine.squares,
-      work.own,         work.run,
-      work.busy,        packed(static_cast<double>(host_), mine.rounds.all)};
+      mine.loss,
+      packed_stop(static_cast<double>(mine.stop_request), mine.rounds),
+      mine.memory_peak,
+      mine.squares,
+      work.own,
+      paired(static_cast<float>(work.run), static_cast<float>(work.busy)),
+      paired(mine.joules.gpus, mine.joules.nodes),
+      packed(static_cast<double>(host_), mine.rounds.all)};
   for (std::size_t i = 0; i < row.size(); ++i) put(values_, i, row[i]);
   const comm::CombineRows combine =
       [this](const TensorView& rows, const TensorView& out) { combine_rows(rows, out); };
@@ -111,13 +125,16 @@ StepTotals::Outcome StepTotals::finish(const Outcome& mine, const Work& work) {
   const TensorView& all = values_.view();
   if (mesh_.everyone().size() == 1 && !all.device().is_meta())
     combine_rows(all.reshape({1, row_values}), all);
+  const auto joules =
+      pair_of(take(values_, joules_at, paired(mine.joules.gpus, mine.joules.nodes)));
   const auto first = slowest_of_hosts(1);
   slowest_ = first.empty() ? std::nullopt : std::optional(first.front());
   return {.loss = take(values_, loss_at, mine.loss),
           .stop_request = static_cast<int>(stop_of(take(values_, stop_at, 0.0))),
           .memory_peak = take(values_, memory_at, mine.memory_peak),
           .squares = take(values_, squares_at, mine.squares),
-          .rounds = rounds_of(take(values_, stop_at, 0.0), take(values_, host_at, 0.0))};
+          .rounds = rounds_of(take(values_, stop_at, 0.0), take(values_, host_at, 0.0)),
+          .joules = {joules[0], joules[1]}};
 }
 
 // Sums are made in the order of ranks, of the loss first over replicas, then over stages.
@@ -131,26 +148,31 @@ void StepTotals::combine_rows(const TensorView& rows_PN, const TensorView& out_N
     return rows[rank * row_values + value];
   };
   std::array<double, row_values> all{};
-  double stop = 0;
+  double stop = 0, run = 0, gpus = 0, nodes = 0;
   parallel::ExpertRounds rounds;
   kernels::math::StepSums sums(static_cast<std::int32_t>(in_stage), mesh.tensor);
   for (std::size_t rank = 0; rank < P; ++rank) {
     stop = std::max(stop, stop_of(at(rank, stop_at)));
     rounds.add(rounds_of(at(rank, stop_at), at(rank, host_at)));
-    for (const std::size_t greatest : {memory_at, run_at})
-      all[greatest] = std::max(all[greatest], at(rank, greatest));
+    all[memory_at] = std::max(all[memory_at], at(rank, memory_at));
+    run = std::max(run, static_cast<double>(pair_of(at(rank, work_at))[0]));
+    const auto joules = pair_of(at(rank, joules_at));
+    gpus += static_cast<double>(joules[0]);
+    nodes += static_cast<double>(joules[1]);
     sums.add(at(rank, loss_at), at(rank, squares_at));
   }
   all[loss_at] = sums.loss();
   all[squares_at] = sums.squares();
   all[stop_at] = packed_stop(stop, rounds);
   all[host_at] = packed(0, rounds.all);
+  all[joules_at] = paired(static_cast<float>(gpus), static_cast<float>(nodes));
   for (std::size_t first = 0; first < P; first += in_stage) {
     double busy = 0;
     for (std::size_t rank = first; rank < first + in_stage; ++rank)
-      busy += at(rank, busy_at) / static_cast<double>(in_stage);
+      busy += static_cast<double>(pair_of(at(rank, work_at))[1]) /
+              static_cast<double>(in_stage);
     if (!idle_shares_.empty())
-      idle_shares_[first / in_stage] = all[run_at] > 0 ? 1.0 - busy / all[run_at] : 0.0;
+      idle_shares_[first / in_stage] = run > 0 ? 1.0 - busy / run : 0.0;
     for (std::size_t tensor = 0; tensor < T; ++tensor)
       find_slow(rows.subspan((first + tensor) * row_values), in_stage / T,
                 static_cast<int>(first + tensor));

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -17,6 +18,13 @@
 
 namespace trireme::engine {
 
+// Energy that was used, of GPUs and of nodes; in a sum each counts once.
+struct Joules {
+  static constexpr float unknown = std::numeric_limits<float>::quiet_NaN();
+
+  float gpus = unknown, nodes = unknown;
+};
+
 // Small reductions, all collective over the mesh. On meta they are counted by the mesh's
 // groups and return what was given.
 class StepTotals {
@@ -28,6 +36,7 @@ class StepTotals {
     double memory_peak = 0;  // bytes, of the rank that held most
     double squares = 0;      // of the gradient, as ParameterStore has them of a rank
     parallel::ExpertRounds rounds{};  // of experts with a bound on their memory
+    Joules joules{};  // summed; not known where a rank does not know its own
   };
 
   // The mesh outlives this. device: of the engine; the totals lie on the host beside it.
@@ -75,15 +84,16 @@ class StepTotals {
  private:
   // What a rank tells the others of a step, and of what they make of it: as much as may
   // travel in one row. Whole numbers share a place: with stop the most rounds of experts
-  // and how many layers went through some, with host the sum of these rounds.
+  // and how many layers went through some, with host the sum of these rounds. So do two
+  // numbers of 32 bits: the times of a schedule, and the joules of GPUs and nodes.
   enum At : std::size_t {
     loss_at,
     stop_at,
     memory_at,
     squares_at,
     own_at,
-    run_at,
-    busy_at,
+    work_at,
+    joules_at,
     host_at
   };
   static constexpr std::int64_t row_values = host_at + 1;

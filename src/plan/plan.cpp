@@ -375,8 +375,10 @@ std::string describe(const config::RunConfig& config, std::span<const Plan> plan
     text += units_text(config, plans);
   const auto add_traffic = [&](const std::vector<engine::TrafficRow>& rows,
                                const std::string& of) {
-    const std::string table =
-        engine::traffic_table(rows, 1, plan.timing.step_seconds > 0);
+    const std::string table = engine::traffic_table(rows, 1,
+                                                    plan.timing.step_seconds > 0
+                                                        ? engine::TrafficColumns::exposed
+                                                        : engine::TrafficColumns::bytes);
     if (!table.empty()) text += "traffic   " + of + " of rank 0\n" + table;
   };
   add_traffic(plan.traffic, "a step");

@@ -70,7 +70,7 @@ Recorder::Recorder(comm::World& world, comm::Mesh& mesh, const config::RunConfig
       gpu_name_(gpu.name),
       pipeline_times_(mesh, engine::pipeline_shape(config)),
       meter_(mesh),
-      energy_(world.rank() == 0 ? gpu.pci_bus_id : ""),  // its record is rank 0's
+      energy_(world, mesh.device().is_cuda(), gpu),
       of_all_steps_{schedule::live_microbatches(engine.schedule()),
                     engine::training_flops(config)} {
   if (world.rank() == 0) heartbeat_.emplace(config.metrics.heartbeat);
@@ -140,7 +140,7 @@ void Recorder::begin_step() {
   Timeline::note("step", step_);
   part_range_.emplace("meters");
   meter_.begin();
-  joules_ = energy_.joules();
+  energy_.begin();
   moved_ = {engine_.store().offload_traffic(), engine_.activation_traffic()};
   start(times_.data, "data");
 }
@@ -180,6 +180,7 @@ void Recorder::computed(engine::StepTotals::Outcome& mine) {
   for (int i = 0; i < memory_classes; ++i)
     mine.memory_peak +=
         static_cast<double>(memory_use(static_cast<MemoryClass>(i)).peak_bytes);
+  mine.joules = energy_.take();
 }
 
 void Recorder::agreed(const engine::StepTotals::Outcome& all) {

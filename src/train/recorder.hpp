@@ -7,7 +7,6 @@
 #include <string>
 
 #include "base/cuda_devices.hpp"
-#include "base/energy_meter.hpp"
 #include "base/trace_range.hpp"
 #include "comm/mesh.hpp"
 #include "comm/traffic_meter.hpp"
@@ -20,6 +19,7 @@
 #include "train/heartbeat.hpp"
 #include "train/pipeline_times.hpp"
 #include "train/progress.hpp"
+#include "train/step_energy.hpp"
 #include "train/text_samples.hpp"
 #include "train/validation.hpp"
 
@@ -94,7 +94,6 @@ class Recorder : public engine::StepObserver {
   void stop();
   io::Record accounts() const;
   double tokens_of_step() const;
-  double tokens_of_rank() const;
   io::Record times_record(double flops) const;
   io::Record prediction() const;
   void print(const engine::StepResult& result) const;
@@ -111,10 +110,9 @@ class Recorder : public engine::StepObserver {
   io::Trackers trackers_;                   // on rank 0
   std::optional<Heartbeat> heartbeat_;
   PipelineTimes pipeline_times_;
-  comm::TrafficMeter meter_;      // of the steps
-  Moved moved_;                   // before this step
-  EnergyMeter energy_;            // of this rank's GPU
-  std::optional<double> joules_;  // its counter before this step
+  comm::TrafficMeter meter_;  // of the steps
+  Moved moved_;               // before this step
+  StepEnergy energy_;
   struct OfAllSteps {
     std::int64_t live_microbatches = 0;
     model::FlopsPerToken flops;  // of a token

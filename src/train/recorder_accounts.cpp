@@ -2,36 +2,56 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/device_memory.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "comm/hosts.hpp"
+#include "engine/run_outlook.hpp"
 #include "train/recorder.hpp"
 #include "train/slow_hosts.hpp"
 
 namespace trireme::train {
 namespace {
 
-// {"group": {"collective": {"calls": n, "bytes": n, "exposed_seconds": x}}}
-io::Record communication(const comm::TrafficMeter& meter) {
+void set_if_known(io::Record& record, const char* key,
+                  const std::optional<double>& value) {
+  if (value) record.set(key, *value);
+}
+
+// {"group": {"collective": {"calls": n, "bytes": n, "seconds": x, ...}}}: rows of one
+// group stand together.
+io::Record communication(const std::vector<engine::TrafficRow>& rows) {
   io::Record all;
-  for (const auto& entry : meter.entries()) {
+  for (auto row = rows.begin(); row != rows.end();) {
+    const std::string& name = row->group;
     io::Record group;
-    for (std::size_t kind = 0; kind < entry.last.size(); ++kind) {
-      const comm::Traffic& traffic = entry.last[kind];
-      if (traffic.calls == 0) continue;
-      group.set(std::string(name_of(static_cast<comm::Collective>(kind))),
-                io::Record()
-                    .set("calls", traffic.calls)
-                    .set("bytes", traffic.bytes)
-                    .set("exposed_seconds", traffic.exposed_seconds));
+    for (; row != rows.end() && row->group == name; ++row) {
+      io::Record one;
+      one.set("calls", row->traffic.calls).set("bytes", row->traffic.bytes);
+      set_if_known(one, "seconds", row->times.seconds);
+      set_if_known(one, "bus_bytes_per_second", row->times.bus_bytes_per_second);
+      set_if_known(one, "exposed_seconds", row->times.exposed_seconds);
+      group.set(std::string(name_of(row->kind)), one);
     }
-    if (!group.empty()) all.set(std::string(entry.group->name()), group);
+    all.set(name, group);
   }
   return all;
+}
+
+// Seconds in which this rank waited for messages, if they are known of all.
+std::optional<double> exposed_seconds(const std::vector<engine::TrafficRow>& rows) {
+  double seconds = 0;
+  for (const engine::TrafficRow& row : rows) {
+    if (!row.times.exposed_seconds) return std::nullopt;
+    seconds += *row.times.exposed_seconds;
+  }
+  return seconds;
 }
 
 void add_moved(io::Record& record, const config::ParallelSettings& parallel,
@@ -48,6 +68,17 @@ void add_moved(io::Record& record, const config::ParallelSettings& parallel,
              now.activations.to_host - before.activations.to_host)
         .set("activation_bytes_to_device",
              now.activations.to_device - before.activations.to_device);
+}
+
+// What all GPUs and all nodes have used, where all of them count.
+io::Record energy_record(const engine::Joules& joules, double tokens) {
+  io::Record record;
+  const auto add = [&](const char* key, double used) {
+    if (!std::isnan(used)) record.set(key, used / tokens);
+  };
+  add("device_joules_per_token", static_cast<double>(joules.gpus));
+  add("node_joules_per_token", static_cast<double>(joules.nodes));
+  return record;
 }
 
 // Tokens that chose each expert, by layer: {"1": [n, ...], ...}
@@ -106,9 +137,6 @@ io::Record fp8_record(const Recipe& recipe, std::span<const RoundingLosses> loss
 
 }  // namespace
 
-// Tokens of a step, shared out evenly over the ranks.
-double Recorder::tokens_of_rank() const { return tokens_of_step() / world_.size(); }
-
 void Recorder::record_samples(const std::vector<TextSamples::Sample>& samples) {
   std::vector<io::Record> records;
   for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -149,20 +177,13 @@ static io::Record memory_by_class() {
   return all;
 }
 
-// Seconds in which this rank waited for messages.
-static double exposed_seconds(const comm::TrafficMeter& meter) {
-  double seconds = 0;
-  for (const auto& entry : meter.entries())
-    for (const comm::Traffic& traffic : entry.last) seconds += traffic.exposed_seconds;
-  return seconds;
-}
-
 // Of this step, on rank 0.
 io::Record Recorder::accounts() const {
   const optim::ParameterStore& store = engine_.store();
   io::Record record;
-  record.set("communication", communication(meter_));
-  record.set("exposed_seconds", exposed_seconds(meter_));
+  const std::vector<engine::TrafficRow> traffic = engine::last_lap(meter_);
+  record.set("communication", communication(traffic));
+  set_if_known(record, "exposed_seconds", exposed_seconds(traffic));
   record.set("memory", memory_by_class());
   if (const auto& shares = engine_.totals().idle_shares(); !shares.empty()) {
     record.set("idle_share", shares);
@@ -192,8 +213,7 @@ io::Record Recorder::accounts() const {
     record.set("device_memory_used_bytes",
                static_cast<std::int64_t>(memory.total_bytes - memory.free_bytes));
   }
-  if (const auto joules = energy_.joules(); joules && joules_)
-    record.set("device_joules_per_token", (*joules - *joules_) / tokens_of_rank());
+  record.append(energy_record(agreed_.joules, tokens_of_step()));
   if (!engine_.reports().product_losses().empty())
     record.set("fp8",
                fp8_record(config_.precision.recipe, engine_.reports().product_losses()));

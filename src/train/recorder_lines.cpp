@@ -72,9 +72,9 @@ void Recorder::print(const engine::StepResult& result) const {
   const std::string of = std::to_string(config_.run.steps);
   const double left =
       progress_.step_seconds * static_cast<double>(config_.run.steps - progress_.step);
-  // What a narrow terminal has no room for is in metrics.jsonl: the schedule's rate
-  // first.
-  enum Worth { always, rate, rounds, mfu, right, norm, margin };
+  // What a narrow terminal has no room for is in metrics.jsonl: memory goes first, which
+  // hardly changes, then the schedule's rate.
+  enum Worth { always, memory, rate, rounds, mfu, right, norm, margin };
   std::vector<terminal::Field> fields = {
       {format("step {}/{}", pad(std::to_string(progress_.step), of.size()), of), always},
       {"loss " + pad(fixed(result.loss, 4), 8), always}};
@@ -96,6 +96,7 @@ void Recorder::print(const engine::StepResult& result) const {
     fields.push_back({format("rounds {}, most {}", fixed(agreed_.rounds.mean(), 2),
                              fixed(agreed_.rounds.most, 0)),
                       rounds});
+  fields.push_back({"mem " + human_bytes(agreed_.memory_peak), memory});
   fields.push_back(
       {"left " + left_text(left), always, std::string_view("left 12 h 34 min").size()});
   log::info("{}", terminal::line_of(fields, terminal::columns()));
@@ -129,7 +130,8 @@ void Recorder::report() {
     log::line(title + "\n" + table);
   };
   print(format("traffic   a step of rank {}", world_.rank()),
-        engine::traffic_table(engine::all_laps(meter_), meter_.laps(), true));
+        engine::traffic_table(engine::all_laps(meter_), meter_.laps(),
+                              engine::TrafficColumns::measured));
   if (const auto& graphs = engine_.graphs())
     log::info("graphs    {} recorded on rank {}, launched {} times", world_.rank(),
               graphs->recorded(), graphs->launched());

@@ -366,6 +366,9 @@ TEST(OnDevice, CountsAsOnHosts) {
   if (along(host).size() > 1 && !by_nccl) {
     EXPECT_GT(test::world().sum(exposed(along(device))), 0.0);
   }
+  // Nor is it known how long that took, of any kind.
+  for (const CallTimes& times : trace().times_of(along(device).name()))
+    EXPECT_EQ(times.on_device > 0, by_nccl && along(host).size() > 1);
   // What is over is not left in flight in the trace.
   Stream(test_device()).synchronize();
   async_errors().look();

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "engine/engine.hpp"
-#include "engine/step_totals.hpp"
 #include "plan/plan.hpp"
 #include "ranks/traffic_closed_form.hpp"
 #include "support/device.hpp"
@@ -289,72 +288,18 @@ TEST(Traffic, AllRanksTogether) {
   EXPECT_EQ(sent, (world.size() - 1) * (2 * 4 * static_cast<double>(elements) + small));
 }
 
-TEST(StepTotals, AllKnowTheSlowestOfRanksWithTheSameWork) {
-  const int size = test::world().size(), rank = test::world().rank();
-  comm::Mesh mesh(test::world(), {.data = size});
-  engine::StepTotals totals(mesh, Device::host());
-  EXPECT_EQ(totals.finish({.loss = 1}, {.own = rank == 1 ? 3.0 : 2.0}).loss, size);
-  ASSERT_TRUE(totals.slowest());
-  EXPECT_EQ(totals.slowest()->rank, 1);
-  EXPECT_NEAR(totals.slowest()->value, 1.5, 1e-8);
-  // Of each host its slowest rank, slowest first: here each rank is a host.
-  totals.tell_apart(rank, size);
-  totals.finish({.loss = 1}, {.own = 2.0 + rank});
-  const auto slow = totals.slowest_of_hosts(4);
-  ASSERT_EQ(std::ssize(slow), std::min(size, 4));
-  for (int i = 0; i < std::min(size, 4); ++i) {
-    EXPECT_EQ(slow[static_cast<std::size_t>(i)].rank, size - 1 - i);
-    const double own = 1.0 + size - i, all = size * (3.0 + size) / 2;
-    EXPECT_NEAR(slow[static_cast<std::size_t>(i)].value, own * (size - 1) / (all - own),
-                1e-7);
-  }
-  totals.tell_apart(0, 1);
-  totals.finish({.loss = 1}, {.own = 2.0 + rank});
-  EXPECT_EQ(totals.slowest_of_hosts(4).size(), 1u);
-  // Nobody has the same weights.
-  comm::Mesh parts(test::world(), {.tensor = size});
-  engine::StepTotals alone(parts, Device::host());
-  alone.finish({.loss = 1}, {.own = rank == 1 ? 3.0 : 2.0});
-  EXPECT_FALSE(alone.slowest());
-}
-
-// Whole numbers that share a place in the row come apart again, the greatest that there
-// may be, too.
-TEST(StepTotals, RoundsOfExpertsTravelWithTheRest) {
-  const int size = test::world().size(), rank = test::world().rank();
-  comm::Mesh mesh(test::world(), {.data = size});
-  engine::StepTotals totals(mesh, Device::host());
-  totals.tell_apart(rank, size);
-  const auto all =
-      totals.finish({.stop_request = rank == 1 ? 3 : 0,
-                     .rounds = {.all = 100.0 + rank, .passes = 60, .most = 5.0 + rank}},
-                    {.own = 2.0 + rank});
-  EXPECT_EQ(all.stop_request, 3);
-  EXPECT_EQ(all.rounds.all, 100 * size + size * (size - 1) / 2);
-  EXPECT_EQ(all.rounds.passes, 60 * size);
-  EXPECT_EQ(all.rounds.most, 4 + size);
-  EXPECT_EQ(totals.slowest_of_hosts(size).size(), static_cast<std::size_t>(size));
-  EXPECT_EQ(totals.slowest()->rank, size - 1);
-  const double greatest = rank == 0 ? 0x1p32 : 0.0;
-  const auto most =
-      totals.finish({.rounds = {.all = greatest, .passes = greatest, .most = 65535}}, {});
-  EXPECT_EQ(most.stop_request, 0);
-  EXPECT_EQ(most.rounds.most, 65535);
-  EXPECT_EQ(most.rounds.all, 0x1p32);
-  EXPECT_EQ(most.rounds.mean(), 1);
-}
-
 TEST(Traffic, ExposedTimeBelongsToWhatIsWaitedFor) {
   const comm::Mesh mesh(test::world(), {.data = test::world().size()});
   comm::Group& group = mesh.everyone();
   Stream stream;
   const Buffer x(Device::host(), DType::f32, {1 << 16}, MemoryClass::workspace, "x");
   comm::TrafficMeter meter(mesh);
-  const auto of = [&](Collective kind) {
+  const auto row_of = [&](Collective kind) {
     for (const auto& row : engine::last_lap(meter))
-      if (row.group == "everyone" && row.kind == kind) return row.traffic;
-    return comm::Traffic{};
+      if (row.group == "everyone" && row.kind == kind) return row;
+    return engine::TrafficRow{};
   };
+  const auto of = [&](Collective kind) { return row_of(kind).traffic; };
   const auto be_late = [&] {
     if (group.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   };
@@ -368,6 +313,13 @@ TEST(Traffic, ExposedTimeBelongsToWhatIsWaitedFor) {
     EXPECT_GT(of(Collective::all_reduce).exposed_seconds, 0.0);
   }
   EXPECT_EQ(of(Collective::broadcast).exposed_seconds, 0.0);
+  // A call takes at least as long as somebody waits for it.
+  const comm::TrafficTimes times = row_of(Collective::all_reduce).times;
+  ASSERT_TRUE(times.seconds && times.exposed_seconds && times.bus_bytes_per_second);
+  EXPECT_EQ(*times.exposed_seconds, of(Collective::all_reduce).exposed_seconds);
+  EXPECT_GE(*times.seconds, *times.exposed_seconds);
+  EXPECT_NEAR(*times.bus_bytes_per_second * *times.seconds,
+              2.0 * (group.size() - 1) / group.size() * (4 << 16), 1e-3);
   group.broadcast(stream, x.view(), 0).wait();  // between laps
   meter.begin();
   be_late();

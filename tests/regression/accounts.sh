@@ -6,8 +6,8 @@
 cd "$SOURCE" || exit 1
 deck=tests/regression/tiny.toml
 
-# Group, collective, calls and bytes of the N-th table of traffic; a measured one has two
-# more words, the exposed time.
+# Group, collective, calls and bytes of the N-th table of traffic; a measured one has six
+# more words: time, bus bandwidth and exposed time, all of them known.
 table() {
   awk -v wanted="$1" -v extra="$2" '
     /^traffic / { ++count; on = count == wanted; next }
@@ -16,7 +16,7 @@ table() {
 }
 same_traffic() {
   table 1 0 >"$work/planned"
-  table 2 2 >"$work/measured"
+  table 2 6 >"$work/measured"
   test -s "$work/planned" && diff "$work/planned" "$work/measured"
 }
 # block WORD: the line that begins with it, and those that go on with it, as one.
@@ -38,7 +38,7 @@ while read -r name keys; do
   check "$name trains" test "$status" = 0
   check "$name: planned traffic" same_traffic
   check "$name: planned memory" same_memory
-  for key in calls bytes; do
+  for key in calls bytes seconds bus_bytes_per_second exposed_seconds; do
     grep -o "\"$key\": [0-9]*" "$work/$name/metrics.jsonl" >"$work/$key"
     check "$name: $key in the metrics" test -s "$work/$key"
   done

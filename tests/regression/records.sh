@@ -29,7 +29,10 @@ else
 fi
 
 # The start and the end of a log.
-check "no line is above 100 columns" bash -c "! grep -E '^.{101}' '$work/log'"
+check "no line is above 100 columns, but for those of steps" \
+  bash -c "! grep -v '^step ' '$work/log' | grep -E '^.{101}'"
+check "a step's line has the memory" bash -c \
+  "test \$(grep -cE '^step [0-9/]+ .*  mem [0-9.]+ [KMG]iB  left ' '$work/log') = 3"
 check "one table of memory" test "$(grep -c '^memory ' "$work/log")" = 1
 check "when the next checkpoint comes" grep -q '^saves ' "$work/log"
 check "the last line" bash -c "tail -n 3 '$work/log' | grep -q '^done      3 steps, '"

@@ -71,6 +71,28 @@ check "no such run" expect 66 'no such run'
 run 1 report "$one" --output "$work/file/page.md"
 check "no place for the page" expect 73 "$work/file"
 
+# Where a GPU carried messages nobody knows how long rank 0 waited, and no plot says so.
+# Energy is that of GPUs, of a run without any that of its nodes.
+step='"kind": "step", "step": 1, "step_seconds": 1, "tokens_per_second": 1000'
+parts='"compute_seconds": 0.5, "communication_seconds": 0.25'
+mkdir "$work/gpus" "$work/hosts"
+echo "{$step, $parts, \"communication\": {\"everyone\": {\"all_reduce\": {\"calls\": 1,
+  \"bytes\": 8, \"exposed_seconds\": 0.125}}, \"data\": {\"all_reduce\": {\"calls\": 2, \"bytes\":
+  64}}}, \"device_joules_per_token\": 2, \"node_joules_per_token\": 3}" | tr '\n' ' ' \
+  >"$work/gpus/metrics.jsonl"
+echo "{$step, $parts, \"exposed_seconds\": 0.375, \"communication\": {\"data\": {\"all_reduce\":
+  {\"calls\": 1, \"bytes\": 8, \"exposed_seconds\": 0.375}}}, \"node_joules_per_token\": 3}" |
+  tr '\n' ' ' >"$work/hosts/metrics.jsonl"
+run 1 report "$work/gpus"
+check "report of a run on GPUs" test "$status" = 0
+check "the reductions after backward" grep -q '"name":"rest of the reductions"' "$work/gpus/report.html"
+check "no waiting that is not known" bash -c \
+  "! grep -q '\"name\":\"communication not hidden\"' '$work/gpus/report.html'"
+check "the energy of GPUs" grep -q '<td>2.00 kJ</td>' "$work/gpus/report.html"
+run 1 report "$work/hosts"
+check "a run on hosts knows its waiting" grep -q '"name":"communication not hidden"' "$work/hosts/report.html"
+check "the energy of its nodes" grep -q '<td>3.00 kJ</td>' "$work/hosts/report.html"
+
 # Names are text in the page, whatever they hold.
 hostile="$work/<script>alert(1)<"
 mkdir "$hostile"

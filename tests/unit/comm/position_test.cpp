@@ -44,6 +44,7 @@ std::string verdict(const Positions& positions) {
 TEST(Position, ComesBackAsItWas) {
   Position p = *all_waiting(3)[1];
   p.calls.push_back({"world", std::nullopt, 4, "barrier", "", 0, true});
+  p.device = "GPU 0000:3b:00.0";
   const auto back = read_position(write_position(p));
   ASSERT_TRUE(back);
   EXPECT_EQ(write_position(*back), write_position(p));
@@ -52,6 +53,18 @@ TEST(Position, ComesBackAsItWas) {
   EXPECT_EQ(back->calls[1].tensor, "");
   EXPECT_FALSE(back->calls[1].ranks);
   EXPECT_TRUE(back->waiting);
+  EXPECT_EQ(back->device, "GPU 0000:3b:00.0");
+}
+
+TEST(Hang, NamesTheGpuBesideTheHost) {
+  auto positions = all_waiting(2);
+  positions[1]->groups[0].entered = 2;
+  positions[1]->calls.clear();
+  positions[1]->waiting = false;
+  positions[1]->device = "GPU 0000:3b:00.0";
+  const std::string text = describe_hang(positions, 2);
+  EXPECT_NE(text.find("\n  rank 1 (host node, GPU 0000:3b:00.0): "), text.npos) << text;
+  EXPECT_NE(text.find("\n  rank 0 (host node): "), text.npos) << text;
 }
 
 TEST(Position, AnyPieceOfItIsNone) {
