@@ -146,5 +146,20 @@ TEST(RunConfigAdvice, IsAcceptedByTheRules) {
   EXPECT_GE(tried, 15);
 }
 
+// State in fewer bits: the key that makes it so, not the recipe beside it.
+TEST(RunConfigAdvice, NamesTheKeyThatIsTheCause) {
+  const std::vector<Case> cases = {
+      {{"optimizer.name=muon", "precision.compute=bf16", "precision.recipe=bf16",
+        "precision.moments=bf16"},
+       1,
+       {"optimizer.name = \"muon\" needs", "precision.moments = \"bf16\" has fewer bits",
+        "write precision.moments = \"auto\" or optimizer.name = \"adamw\""}},
+      {{"optimizer.name=muon", "precision.compute=bf16", "precision.recipe=bf16_pure"},
+       1,
+       {"write precision.recipe = \"auto\" or optimizer.name = \"adamw\""}},
+  };
+  for (const Case& wrong : cases) expect_one_problem(wrong);
+}
+
 }  // namespace
 }  // namespace trireme::test
