@@ -23,13 +23,14 @@ BrokenRules check_rules(const io::Deck& deck, const RunConfig& config, int ranks
 // write instead.
 std::vector<io::DeckProblem> not_available_yet(const io::Deck& deck);
 
-// Rules of what is made of data, and of what is shown.
+// Rules of what is made of data, of what is shown, and of which checkpoints are best.
 class DataRules : public RuleCheck {
  public:
   using RuleCheck::RuleCheck;
 
  protected:
   void sample_rules();
+  void best_rules();
   void infilling_rules();
   void preference_rules();
   void ramp_rules();
