@@ -24,7 +24,7 @@ foreach(script init numbers parity plan products search steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script codes data environment folders installed resume start text use views)
+foreach(script choices codes data environment folders installed resume start text use views)
   trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
