@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
 
 #include "base/log.hpp"
 #include "base/system_reason.hpp"
@@ -19,7 +21,15 @@ namespace {
 // What is not complete, or not any more, has a name that starts with a dot.
 constexpr std::string_view temporary_prefix = ".step-";
 constexpr std::string_view trash_prefix = ".trash-";
-constexpr auto new_latest_name = ".latest.tmp";
+
+// What a link names, or "".
+std::string target_of(const std::string& link) {
+  std::error_code none;
+  return std::filesystem::read_symlink(link, none).string();
+}
+
+// Where a link is made before it gets its name.
+std::string new_link_name(const std::string& link) { return "." + link + ".tmp"; }
 
 // Of a newer program's no more is known, and they are not ours to remove.
 bool is_complete(const std::string& path) {
@@ -60,6 +70,28 @@ std::size_t files_in(const std::string& path) {
       }));
 }
 
+// Of the complete checkpoints but that of `step`, ascending.
+std::vector<std::int64_t> complete_steps(const std::string& directory, std::int64_t step,
+                                         CompleteSteps& known) {
+  CompleteSteps found;
+  std::vector<std::int64_t> complete;
+  for (const std::int64_t other : steps_in(directory)) {
+    const std::string path = directory + "/" + step_name(other);
+    const std::size_t files = files_in(path);
+    const auto before = known.find(other);
+    const bool as_before = before != known.end() && before->second == files;
+    if (other != step && !as_before && !is_complete(path)) continue;
+    found[other] = files;
+    if (other != step) complete.push_back(other);
+  }
+  known = std::move(found);
+  return complete;
+}
+
+bool has(const std::vector<std::int64_t>& steps, std::int64_t step) {
+  return std::find(steps.begin(), steps.end(), step) != steps.end();
+}
+
 bool stays(std::int64_t step, const Retention& retention) {
   return step == retention.started_from ||
          (retention.keep_every > 0 && step % retention.keep_every == 0);
@@ -75,8 +107,10 @@ std::vector<std::string> leftovers_among(const std::vector<std::string>& names,
   for (const auto& name : names) {
     const bool is_folder =
         name.starts_with(temporary_prefix) || name.starts_with(trash_prefix);
+    const bool is_new_link =
+        name == new_link_name(latest_name) || name == new_link_name(best_name);
     if (is_folder && folder.is_link(name)) folder.require_folder(name);
-    if (is_folder || name == new_latest_name) leftovers.push_back(name);
+    if (is_folder || is_new_link) leftovers.push_back(name);
   }
   return leftovers;
 }
@@ -119,50 +153,57 @@ void publish(const std::string& directory, const std::string& temporary,
     log::warn("{}: what stood here before cannot be removed", folder.path_of(trash));
 }
 
-// The link is our own: it is replaced, never followed.
 void point_latest(const std::string& directory, const std::string& name) {
-  if (latest_target(directory) == name) return;
+  point_link(directory, latest_name, name);
+}
+
+// The link is our own: it is replaced, never followed.
+bool point_link(const std::string& directory, const std::string& link,
+                const std::string& name) {
+  if (target_of(directory + "/" + link) == name) return false;
   const Directory folder = Directory::own(directory);
+  const std::string made = new_link_name(link);
   const int at = folder.descriptor();
-  folder.remove(new_latest_name);  // of an earlier crash
-  const auto make = [&] { return ::symlinkat(name.c_str(), at, new_latest_name); };
+  folder.remove(made);  // of an earlier crash
+  const auto make = [&] { return ::symlinkat(name.c_str(), at, made.c_str()); };
   if (uninterrupted(make) != 0)
-    fail(Status::cannot_create, "{}: cannot be made: {}", folder.path_of(latest_name),
+    fail(Status::cannot_create, "{}: cannot be made: {}", folder.path_of(link),
          system_reason(errno));
-  const auto rename = [&] { return ::renameat(at, new_latest_name, at, latest_name); };
+  const auto rename = [&] { return ::renameat(at, made.c_str(), at, link.c_str()); };
   if (uninterrupted(rename) != 0) {
     const int error = errno;
-    folder.remove(new_latest_name);
-    fail(Status::cannot_create, "{}: cannot be replaced: {}", folder.path_of(latest_name),
+    folder.remove(made);
+    fail(Status::cannot_create, "{}: cannot be replaced: {}", folder.path_of(link),
          system_reason(error));
   }
   folder.sync();
+  return true;
 }
 
 std::vector<std::string> set_old_aside(const std::string& directory, std::int64_t step,
-                                       const Retention& retention, CompleteSteps& known) {
-  if (retention.keep <= 0) return {};
-  CompleteSteps found;
-  std::vector<std::int64_t> complete;
-  for (const std::int64_t other : steps_in(directory)) {
-    const std::string path = directory + "/" + step_name(other);
-    const std::size_t files = files_in(path);
-    const auto before = known.find(other);
-    const bool as_before = before != known.end() && before->second == files;
-    if (other != step && !as_before && !is_complete(path)) continue;
-    found[other] = files;
-    if (other != step) complete.push_back(other);
+                                       const Retention& retention, CompleteSteps& known,
+                                       BestCheckpoints* best) {
+  if (retention.keep <= 0 && best == nullptr) return {};
+  const std::vector<std::int64_t> complete = complete_steps(directory, step, known);
+  std::vector<std::int64_t> stay;
+  if (best != nullptr) {
+    std::vector<std::int64_t> standing = complete;
+    standing.push_back(step);
+    stay = best->among(standing);
   }
-  known = std::move(found);
+  if (retention.keep <= 0) return {};
   const Directory folder = Directory::own(directory);
   const auto kept = static_cast<std::size_t>(retention.keep - 1);
   std::vector<std::string> aside;
   for (std::size_t i = 0; i + kept < complete.size(); ++i) {
     const std::string name = step_name(complete[i]);
     // A link to a checkpoint is somebody's who keeps it elsewhere.
-    if (stays(complete[i], retention) || folder.is_link(name)) continue;
+    if (stays(complete[i], retention) || has(stay, complete[i]) || folder.is_link(name))
+      continue;
     const std::string trash = std::string(trash_prefix) + name;
     try {
+      if (best == nullptr && target_of(folder.path_of(best_name)) == name)
+        folder.remove(best_name);
       folder.rename(name, trash);
       aside.push_back(trash);
     } catch (const Error& error) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/directory.hpp"
+#include "io/best_checkpoints.hpp"
 #include "io/checkpoint_manifest.hpp"
 
 namespace trireme::io {
@@ -17,7 +18,7 @@ namespace trireme::io {
 std::string temporary_name(std::int64_t step);
 
 // Names of what earlier crashes left. Throws Error(cannot_create) when one is a link, but
-// for that of a new `latest`.
+// for that of a new `latest` or `best`.
 // `names`: all that the folder has.
 std::vector<std::string> leftovers_among(const std::vector<std::string>& names,
                                          const Directory& folder);
@@ -34,6 +35,9 @@ void require_space(const std::string& directory, std::int64_t bytes);
 void publish(const std::string& directory, const std::string& temporary,
              const std::string& name);
 void point_latest(const std::string& directory, const std::string& name);
+// The same of another link of the program's own. Whether it was another one before.
+bool point_link(const std::string& directory, const std::string& link,
+                const std::string& name);
 
 // How many files the folders of checkpoints had, without views, when they were complete,
 // by step.
@@ -42,8 +46,10 @@ using CompleteSteps = std::map<std::int64_t, std::size_t>;
 // Takes the names of complete checkpoints that `retention` does not keep, after that of
 // `step` was written and read back, so that no reader sees half of one: the names that
 // they have until they are removed. Failing is a warning: the new one stands. Those that
-// are known to be complete are not read again unless files were added or removed.
+// are known to be complete are not read again unless files were added or removed. best,
+// unless null: says which stay beside those.
 std::vector<std::string> set_old_aside(const std::string& directory, std::int64_t step,
-                                       const Retention& retention, CompleteSteps& known);
+                                       const Retention& retention, CompleteSteps& known,
+                                       BestCheckpoints* best = nullptr);
 
 }  // namespace trireme::io

@@ -279,15 +279,18 @@ void CheckpointWriter::start_naming() {
   if (world_.rank() != 0) return;
   start([this] {
     const std::string name = step_name(info_.step);
+    if (best_) best_->read();
     if (indices_) {
       bytes_ = complete_checkpoint(Directory::own(directory_).open(temporary_), info_,
                                    indices_->take());
       views_.drop_if([&](const std::string& other) { return other == name; });
+      if (best_) best_->write(info_.step);
       publish(directory_, temporary_, name);
     }
     point_latest(directory_, name);
     leaving_ = removal_list(Directory::own(directory_),
-                            set_old_aside(directory_, info_.step, retention_, complete_));
+                            set_old_aside(directory_, info_.step, retention_, complete_,
+                                          best_ ? &*best_ : nullptr));
   });
 }
 

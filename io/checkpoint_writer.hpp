@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "io/background.hpp"
+#include "io/best_checkpoints.hpp"
 #include "io/checkpoint.hpp"
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_manifest.hpp"
@@ -53,6 +54,13 @@ class CheckpointWriter {
 
   // What the next checkpoint removes.
   void set_retention(const Retention& retention) { retention_ = retention; }
+
+  // From here on those with the lowest validation losses stay too, at most so many.
+  void keep_best(int number) { best_.emplace(directory_, number); }
+  // The loss of the next checkpoint, which is begun then; none: its step has none.
+  void set_validation_loss(std::optional<double> loss) {
+    if (best_) best_->set_loss(loss);
+  }
 
   // Removes leftovers, checks that the disk has space, and starts. The data of boxes that
   // this rank writes must stay as it is until the end, from the call to `first` on, if
@@ -103,6 +111,7 @@ class CheckpointWriter {
   std::optional<std::pair<dev_t, ino_t>> run_;  // the folder above, as rank 0 found it
   Retention retention_;
   CompleteSteps complete_;
+  std::optional<BestCheckpoints> best_;
   int ranks_per_file_ = 1, turn_ = 0;  // the ranks' with this place in their file
   Phase phase_ = Phase::idle;
   bool background_ = false;

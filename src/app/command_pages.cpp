@@ -152,13 +152,21 @@ answer, not the program; Ctrl-D does.
 
   trireme chat my-model --system "You answer in one sentence.")"},
     CommandPage{"evaluate", R"(usage: trireme evaluate MODEL DATA [options]
+       trireme evaluate MODEL --choices FILE.jsonl [options]
 
 Loss and perplexity of a model on a file, in windows of the model's sequence. MODEL as for generate.
 DATA: bytes or conversations for a model of such; else a token file, or text for the tokenizer.
+With --choices: how often the model takes the right one of several texts, as lm-evaluation-harness
+counts it.
 
   --tokenizer F      of DATA that is text, in place of the run's or the model's own
   --logits FILE.h5   also writes the logits of each token
-  --sequence N       length of the windows, in place of the model's
+  --choices FILE     questions, a line of JSON each: context, choices, answer
+  -o FILE            what comes of each question of --choices
+  --no-space         of --choices: no space between context and choice
+  --special-tokens   of --choices: with the tokens that the tokenizer adds, such as <s>
+  --sequence N       length of the windows, or most tokens of a question and a choice, in
+                     place of the model's
   --pipeline N       stages of the model on as many ranks (default 1)
   --adapter LIST     folders of adapters to add to the model: DIR[=WEIGHT],...
   --weights W        of a quantized folder: codes, numbers or auto, which is codes unless

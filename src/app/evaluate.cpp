@@ -1,4 +1,4 @@
-// `trireme evaluate MODEL DATA`: loss and perplexity, and logits on request.
+// `trireme evaluate MODEL DATA`: loss and perplexity, logits on request, or questions.
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
@@ -9,10 +9,12 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "app/adapters.hpp"
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
+#include "app/evaluate_choices.hpp"
 #include "app/generate_batch.hpp"
 #include "app/inspect_data.hpp"
 #include "app/model_text.hpp"
@@ -36,12 +38,31 @@ constexpr std::string_view usage =
     "[--pipeline N] [--adapter DIR[=WEIGHT],...] [--weights auto|codes|numbers] "
     "[--device auto|cpu|cuda] [--device-map "
     "auto|balanced|balanced_low_0|sequential|FILE] [--max-memory gpu0=SIZE,cpu=SIZE] "
-    "[--dry-run]";
-constexpr Option options[] = {{"--tokenizer", true},  {"--logits", true},
-                              {"--sequence", true},   {"--pipeline", true},
-                              {"--device", true},     {"--weights", true},
-                              {"--adapter", true},    {"--device-map", true},
-                              {"--max-memory", true}, {"--dry-run", false}};
+    "[--dry-run]\n"
+    "trireme evaluate MODEL --choices FILE.jsonl [-o OUT.jsonl] [--no-space] "
+    "[--special-tokens] [options]";
+constexpr Option options[] = {
+    {"--tokenizer", true}, {"--logits", true},         {"--sequence", true},
+    {"--pipeline", true},  {"--device", true},         {"--weights", true},
+    {"--adapter", true},   {"--device-map", true},     {"--max-memory", true},
+    {"--dry-run", false},  {"--choices", true},        {"-o", true},
+    {"--no-space", false}, {"--special-tokens", false}};
+
+// Options of one way of two mean nothing with the other.
+void check_way(const Arguments& arguments) {
+  const bool asks = arguments.has("--choices");
+  const std::size_t words = arguments.words().size();
+  require(asks || words == 2, Status::command_line, "an argument is missing after '{}'{}",
+          arguments.words().front(), usage_below(usage));
+  require(!asks || words == 1, Status::command_line,
+          "--choices takes the place of '{}': drop one of them{}",
+          arguments.words().back(), usage_below(usage));
+  require(!asks || !arguments.has("--logits"), Status::command_line,
+          "--logits writes those of a file of data: drop it, or --choices");
+  for (const char* const option : {"-o", "--no-space", "--special-tokens"})
+    require(asks || !arguments.has(option), Status::command_line,
+            "{} goes with --choices: drop it, or name a file of questions", option);
+}
 
 // Bytes and conversations are read as in training. Else token files are known by what
 // they are, and other files are text.
@@ -178,7 +199,8 @@ int evaluate(comm::World& world, const Arguments& given) {
   comm::MeshShape shape;
   PlacementRequest placement;
   world.agree([&] {
-    arguments.parse(usage, options, 2, 2);
+    arguments.parse(usage, options, 1, 2);
+    check_way(arguments);
     placement = placement_request(arguments);
     opened = open_model(world, arguments.words()[0],
                         arguments.integer("--sequence", 0, 1, 1 << 27));
@@ -186,11 +208,14 @@ int evaluate(comm::World& world, const Arguments& given) {
       opened.tensors =
           with_adapters(std::move(opened.tensors), opened.config.model,
                         parse_adapters("--adapter", arguments.text("--adapter", "")));
+    if (arguments.has("--choices")) return;
     source = open_data(arguments, opened.config, arguments.words()[1]);
     if (arguments.has("--logits") && world.rank() == 0)
       check_logits(arguments.text("--logits", ""), arguments.words()[1]);
     shape = inference_mesh(world, arguments, opened.config.model);
   });
+  if (arguments.has("--choices"))
+    return evaluate_choices(world, arguments, placement, std::move(opened));
   const kernels::Runtime runtime(0, world.ranks_on_node());
   const launch::ComputeDevice on = device_of(world, arguments);
   comm::Mesh mesh(world, shape, {}, on.device, on.transport);

@@ -54,6 +54,8 @@ constexpr std::string_view overview_text =
            [--tokenizer F] [--sequence N] [--adapter DIR[=WEIGHT],...] [--pipeline N]
            [--device auto|cpu|cuda] [--weights W] [--device-map M] [--max-memory LIST]
            [--dry-run]
+           --choices FILE.jsonl             how often it takes the right one of several texts
+           [-o OUT.jsonl] [--no-space] [--special-tokens]
   inspect  CHECKPOINT|FOLDER|DATA|DECK      what a model, a file of data or a run consists of
            [--tensors] [--verify]           of a model: list tensors, compare digests
            [--make-views]                   what HDF5's tools see of a checkpoint

@@ -41,6 +41,16 @@ struct CheckpointKeys : Section {
       within(0, most_steps),
       "Checkpoints of multiples of this many steps are kept for ever; 0: none.",
       sets<&RunConfig::checkpoint, &CheckpointSettings::keep_every>};
+  Integer keep_best{
+      *this,
+      "keep_best",
+      "checkpoints",
+      "0",
+      within(0, 1e6),
+      "How many of those with the lowest validation loss are kept beside the newest; the "
+      "link checkpoints/best names the first. Those count that are written at a step "
+      "with a validation; 0: none.",
+      sets<&RunConfig::checkpoint, &CheckpointSettings::keep_best>};
   Integer ranks_per_file{
       *this,
       "ranks_per_file",

@@ -23,7 +23,7 @@ BrokenRules check_rules(const io::Deck& deck, const RunConfig& config, int ranks
 // write instead.
 std::vector<io::DeckProblem> not_available_yet(const io::Deck& deck);
 
-// Rules of what is made of data, and of what is shown.
+// Rules of what is made of data, of what is shown, and of which checkpoints are best.
 class DataRules : public RuleCheck {
  public:
   using RuleCheck::RuleCheck;
@@ -31,6 +31,7 @@ class DataRules : public RuleCheck {
  protected:
   void sample_rules();
   void profile_rules();
+  void best_rules();
   void infilling_rules();
   void preference_rules();
   void ramp_rules();

@@ -1,6 +1,7 @@
 // Rules about the run, its data, its batches, and the size of it all.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <numeric>
 
 #include "base/number.hpp"
 #include "config/rules.hpp"
@@ -67,6 +68,7 @@ void Rules::run_rules() {
        " says nothing: write \"auto\", \"never\" or the path of a checkpoint");
   meaningless(key::checkpoint.keep_every, key::checkpoint.keep,
               config_.checkpoint.keep == 0, ", which keeps all: drop one of them");
+  best_rules();
   meaningless(key::checkpoint.partner_directory, key::checkpoint.partner,
               config_.checkpoint.partner == 0,
               ", which makes no copies: write checkpoint.partner = 10, or remove it");
@@ -81,6 +83,24 @@ void Rules::run_rules() {
        std::all_of(trackers.begin(), trackers.end(), is_once_known(trackers)),
        key::metrics.trackers,
        " has to name tensorboard, wandb or mlflow, each once at most");
+}
+
+// A checkpoint is one of the best by the validation of its own step.
+void DataRules::best_rules() {
+  const std::int64_t every = config_.checkpoint.every, steps = config_.run.steps,
+                     validate = config_.metrics.validate_every;
+  meaningless(key::checkpoint.keep_best, key::metrics.validate_every, validate == 0,
+              ", by whose losses the best would be known: drop one of them");
+  meaningless(key::checkpoint.keep_best, key::checkpoint.every, every == 0,
+              ", which makes one at the end only: drop one of them");
+  if (config_.checkpoint.keep_best == 0 || every <= 0 || validate <= 0) return;
+  rule({key::checkpoint.keep_best, key::checkpoint.every, key::metrics.validate_every,
+        key::run.steps},
+       every / std::gcd(every, validate) <= steps / validate, key::checkpoint.keep_best,
+       " takes checkpoints of steps with a validation, but in ", key::run.steps, " ",
+       key::checkpoint.every, " and ", key::metrics.validate_every,
+       " meet at the end at most: write checkpoint.every as a multiple of "
+       "metrics.validate_every");
 }
 
 void Rules::data_rules() {

@@ -128,6 +128,7 @@ struct CheckpointSettings {
   std::string resume;           // "auto", "never", or a path
   bool one_reads = false;       // one rank reads and hands out
   bool load_on_mesh_change = true;
+  int keep_best = 0;              // by validation loss; 0: none
   std::int64_t partner = 0;       // steps between copies in nodes' memory; 0: none
   std::string partner_directory;  // where a node keeps them
 };

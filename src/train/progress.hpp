@@ -20,7 +20,9 @@ struct Progress {
   double step_seconds = 0;        // usual time of a step, smoothed (Recorder)
   double predicted_seconds = 0;   // of a step, by a plan; 0: none (Trainer)
   double save_seconds = 0;        // of the last checkpoint, or predicted (Checkpoints)
-  double validation_seconds = 0;  // of the last validation (Validation)
+  double validation_seconds = 0;  // of the last validation (Trainer)
+  double validation_loss = 0;     // of the same, after the step (Trainer)
+  std::int64_t validated_step = -1;
 };
 
 }  // namespace trireme::train

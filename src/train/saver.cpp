@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -74,6 +75,7 @@ Saver::Saver(comm::World& world, const config::RunConfig& config, const std::str
   retention_.keep_every = config.checkpoint.keep_every;
   writer_.emplace(world_, config.run.directory + "/checkpoints", retention_,
                   config.checkpoint.ranks_per_file);
+  if (config.checkpoint.keep_best > 0) writer_->keep_best(config.checkpoint.keep_best);
   if (config.checkpoint.async) snapshot_.emplace(boxes_());
 }
 
@@ -96,6 +98,9 @@ std::vector<Saved> Saver::save(const Progress& progress) {
   {
     const Timer timer(blocking_seconds_);
     add_progress(info_, progress);
+    writer_->set_validation_loss(progress.validated_step == progress.step
+                                     ? std::optional(progress.validation_loss)
+                                     : std::nullopt);
     if (snapshot_) {
       auto copies = snapshot_->begin(boxes_());
       if (fault_ == config::FaultKind::slow_copy)

@@ -294,6 +294,8 @@ void Trainer::validate() {
   const auto loss = validation_->run(*engine_, mesh_, beat, stops);
   if (!loss) return say_cut_short("the validation is");
   progress_.validation_seconds = loss->seconds;
+  progress_.validation_loss = loss->mean;
+  progress_.validated_step = progress_.step;
   recorder_->record_validation(*loss);
 }
 

@@ -25,7 +25,12 @@ class OneWeight {
     all.insert(all.end(), overrides.begin(), overrides.end());
     const io::Deck deck = test::parse_sample(all);
     config_ = config::make_run_config(deck, 1);
-    saver_.emplace(world(), config_, deck.effective(), [this] {
+    deck_ = deck.effective();
+    start();
+  }
+  // As another start of the run does.
+  void start() {
+    saver_.emplace(world(), config_, deck_, [this] {
       return std::vector<io::TensorBox>{
           {"model/weight", {3}, {0}, {weight.data(), DType::f32, {3}}, true, true}};
     });
@@ -48,6 +53,7 @@ class OneWeight {
  private:
   SharedFolder folder_;
   config::RunConfig config_;
+  std::string deck_;
   std::optional<Saver> saver_;
 };
 
@@ -111,6 +117,49 @@ TEST(Saver, KeepsTheNewestAndWhatTheDeckKeeps) {
   run->started_from(1);
   for (const std::int64_t step : {2, 3, 4, 5}) run->save(at(step));
   EXPECT_EQ(run.steps(), (std::vector<std::int64_t>{1, 3, 4, 5}));
+}
+
+// The same at a step with a validation.
+Progress validated(std::int64_t step, double loss) {
+  Progress progress = at(step);
+  progress.validated_step = step;
+  progress.validation_loss = loss;
+  return progress;
+}
+
+// Also those that an earlier start saved; that of an earlier step is no checkpoint's
+// loss.
+TEST(Saver, KeepsTheBestBesideTheNewest) {
+  OneWeight run({"checkpoint.keep=1", "checkpoint.keep_best=2", "checkpoint.every=1",
+                 "metrics.validate_every=1", "data.validation_paths=[\"LICENSE\"]"});
+  const std::string link = run.path() + "/best";
+  run->save(validated(1, 5.0));
+  run->save(validated(2, 3.0));
+  run->save(validated(3, 4.0));
+  EXPECT_EQ(run.steps(), (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(std::filesystem::read_symlink(link), "step-00000002");
+  run.start();
+  run->save(validated(4, 4.5));
+  EXPECT_EQ(run.steps(), (std::vector<std::int64_t>{2, 3, 4}));
+  Progress later = validated(4, 1.0);
+  later.step = 5;
+  later.tokens = 500;
+  run->save(later);
+  EXPECT_EQ(run.steps(), (std::vector<std::int64_t>{2, 3, 5}));
+  EXPECT_EQ(std::filesystem::read_symlink(link), "step-00000002");
+  run->save(validated(6, 2.0));
+  EXPECT_EQ(run.steps(), (std::vector<std::int64_t>{2, 6}));
+  EXPECT_EQ(std::filesystem::read_symlink(link), "step-00000006");
+  run->finish();
+}
+
+// Where the best are not kept any more, the link goes with what it names.
+TEST(Saver, NoLinkIsLeftToNothing) {
+  OneWeight run({"checkpoint.keep=1"});
+  run->save(at(1));
+  std::filesystem::create_symlink("step-00000001", run.path() + "/best");
+  run->save(at(2));
+  EXPECT_FALSE(std::filesystem::is_symlink(run.path() + "/best"));
 }
 
 // Else what a run has saved would lie in two places.

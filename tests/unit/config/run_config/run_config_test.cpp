@@ -76,9 +76,10 @@ TEST(RunConfig, EveryValueArrives) {
                                  "optimizer.schedule.warmup=2",
                                  "optimizer.schedule.decay=3",
                                  "optimizer.schedule.final_fraction=0.25",
-                                 "checkpoint.every=5",
+                                 "checkpoint.every=6",
                                  "checkpoint.keep=6",
                                  "checkpoint.keep_every=50",
+                                 "checkpoint.keep_best=3",
                                  "checkpoint.async=true",
                                  "checkpoint.partner=7",
                                  "checkpoint.partner_directory=$TMPDIR",
@@ -131,9 +132,10 @@ TEST(RunConfig, EveryValueArrives) {
   EXPECT_EQ(c.optimizer.schedule.warmup, 2);
   EXPECT_EQ(c.optimizer.schedule.decay, 3);
   EXPECT_EQ(c.optimizer.schedule.final_fraction, 0.25);
-  EXPECT_EQ(c.checkpoint.every, 5);
+  EXPECT_EQ(c.checkpoint.every, 6);
   EXPECT_EQ(c.checkpoint.keep, 6);
   EXPECT_EQ(c.checkpoint.keep_every, 50);
+  EXPECT_EQ(c.checkpoint.keep_best, 3);
   EXPECT_EQ(c.checkpoint.partner, 7);
   EXPECT_EQ(c.checkpoint.partner_directory, "$TMPDIR");
   EXPECT_TRUE(c.checkpoint.async);
