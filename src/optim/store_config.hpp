@@ -34,7 +34,8 @@ struct StoreConfig {
   std::int64_t bucket_bytes = 25 << 20;  // of gradients that one all-reduce sums
   bool training = true;                  // false: weights only
   // Gradients are summed without rounding, over microbatches and replicas: their order
-  // changes no bit. See optim/exact_sums.hpp. With Sharding::none and plain numbers alone.
+  // changes no bit. See optim/exact_sums.hpp. With Sharding::none and plain numbers
+  // alone.
   bool exact_sums = false;
   // Sums are not cleared before a step: its first contributions take the place of what
   // memory holds. Modules then add by nn::contribute alone, and nothing is recorded.

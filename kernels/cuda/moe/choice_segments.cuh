@@ -38,8 +38,8 @@ __device__ inline Segment choices_of_segment(std::int64_t u, std::int64_t choice
 }
 
 // counts_EU (i32, in the workspace of the stream's device, written): how often segment u
-// of the N > 0 choices holds e. Each choice is read once. Throws where E counters for each
-// of four warps do not fit into shared memory (6,000 experts do everywhere).
+// of the N > 0 choices holds e. Each choice is read once. Throws where E counters for
+// each of four warps do not fit into shared memory (6,000 experts do everywhere).
 TensorView count_segments(Stream& stream, const std::int32_t* choice_N, std::int64_t N,
                           std::int64_t E);
 
