@@ -52,12 +52,13 @@ void OwnGradients::begin(bool looks) {
 
 void OwnGradients::ready(Param& param) {
   if (flips_ && param.gradient.elements() > 0) {
-    flips_ = false;
+    ;
     flip_exponent(param.gradient);
   }
   if (looks_) {
     const auto [place, fresh] = places_.try_emplace(&param, prints_.size());
-    if (fresh) prints_.push_back({param.boxes.front().tensor});
+    if (fresh)
+      prints_.push_back({param.boxes.empty() ? param.name : param.boxes.front().tensor});
     std::uint64_t& bits = prints_[place->second].bits;
     bits = std::rotl(bits, 1) ^ bits_of(param.gradient);
   }
