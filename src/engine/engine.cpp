@@ -110,10 +110,12 @@ void Engine::build_store() {
   std::vector<CodedParam> coded = take_coded(config_.adapter, modules);
   store_.emplace(modules, store_config(config_, mesh_, device_), mesh_, device_);
   model_.attach(*store_);
-  if (coded.empty()) return;
-  base_.emplace(std::move(coded), config_, mesh_, *store_, store_->config().bound_type(),
-                device_);
-  model_.attach(*base_);
+  if (!coded.empty()) {
+    base_.emplace(std::move(coded), config_, mesh_, *store_,
+                  store_->config().bound_type(), device_);
+    model_.attach(*base_);
+  }
+  if (device_.is_host()) model_.attach(own_gradients_.emplace(model_.weights()));
 }
 
 // Runs an evaluation and a step on meta arenas, in this order: the next step then begins
