@@ -18,7 +18,7 @@ enum class FaultKind : std::uint8_t {
   stop,           // SIGSTOP
   slow_copy,      // from here on a checkpoint's copy begins only after a while
   nan,            // in a weight
-  nan_loss,       // in what the step computed
+  nan_loss,       // in what the step computed, however often it does
   nan_gradient,   // the same
   spike,          // the same: a loss a thousand times as large
   slow,           // from here on forwards begin only after a while
@@ -27,6 +27,7 @@ enum class FaultKind : std::uint8_t {
   flip_exponent,  // the same
   flip_mantissa,  // the same
   flip_moment,    // a bit of a first moment
+  flip_gradient,  // a bit of what the rank computed, but not if it computes it again
   kill_reference  // SIGKILL, before this round of asking the reference of DPO
 };
 
@@ -64,6 +65,7 @@ inline constexpr std::array fault_words = {
     FaultWord{"flip_exponent", FaultKind::flip_exponent},
     FaultWord{"flip_mantissa", FaultKind::flip_mantissa},
     FaultWord{"flip_moment", FaultKind::flip_moment},
+    FaultWord{"flip_gradient", FaultKind::flip_gradient},
     FaultWord{"kill_reference", FaultKind::kill_reference},
 };
 

@@ -259,6 +259,22 @@ struct HealthKeys : Section {
       "Steps between comparisons of what several ranks hold alike; a difference "
       "ends the job with status 81; 0: never.",
       sets<&RunConfig::health, &HealthSettings::check_replicas_every>};
+  Boolean rerun{
+      *this, "rerun", "true",
+      "Compute a step that is not sound a second time from the same weights, before it "
+      "is "
+      "skipped or ends the run: if it comes out differently a device is wrong, and the "
+      "job ends with status 81. On CPUs; not with precision.error_feedback.",
+      sets<&RunConfig::health, &HealthSettings::rerun>};
+  Integer rerun_every{
+      *this,
+      "rerun_every",
+      "steps",
+      "0",
+      within(0, most_steps),
+      "Steps between those that are computed twice though they are sound, and compared "
+      "bit by bit, each rank's own gradients too; 0: none. On CPUs.",
+      sets<&RunConfig::health, &HealthSettings::rerun_every>};
 };
 
 struct DebugKeys : Section {

@@ -200,6 +200,11 @@ struct DataKeys : Section {
   String template_date{
       *this, "template_date", "\"\"", "",
       "The date that templates which ask for it are told, as \"2026-01-31\"."};
+  Strings skip_steps{
+      *this, "skip_steps", "[]",
+      "Steps whose samples are not trained on, such as [\"1200-1210\", \"1300\"]: "
+      "weights "
+      "stay as they are, the order of the samples and the learning rate go on."};
 };
 
 struct AttentionKeys : Section {

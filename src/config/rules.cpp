@@ -34,6 +34,7 @@ void Rules::judge() {
   recompute_rules();
   batch_rules();
   ramp_rules();
+  skip_rules();
   size_rules();
   data_rules();
   sample_rules();
@@ -44,6 +45,7 @@ void Rules::judge() {
   outer_rules();
   adapter_rules();
   group_rules();
+  health_rules();
   debug_rules();
 }
 

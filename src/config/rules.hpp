@@ -33,6 +33,7 @@ class DataRules : public RuleCheck {
   void infilling_rules();
   void preference_rules();
   void ramp_rules();
+  void skip_rules();
   void ramp_part_rules(const io::DeckKey& key, const std::vector<std::string>& parts);
 };
 
@@ -126,6 +127,7 @@ class Rules : public OuterRules {
   void fp8_expert_rules(std::int64_t multiple);
   void optimizer_rules();
   void group_rules();
+  void health_rules();
   void debug_rules();
   void fault_rule();
 };

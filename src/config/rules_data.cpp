@@ -1,5 +1,7 @@
 // Rules about what is made of data, and about what is shown of a run.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "config/rules.hpp"
 
 namespace trireme::config {
@@ -128,6 +130,38 @@ void DataRules::ramp_rules() {
        batch.sequence_ramp.empty() || config_.run.attention != AttentionChoice::cudnn,
        key::attention.library, " has no documents here, but ", key::batch.sequence_ramp,
        ": write attention.library = \"auto\"");
+}
+
+void DataRules::skip_rules() {
+  std::string wrong;
+  for (const std::string& text : deck_[key::data.skip_steps]) {
+    try {
+      parse_step_range(text);
+    } catch (const Error& error) {
+      wrong = error.what();
+    }
+  }
+  rule({key::data.skip_steps}, wrong.empty(), full_name(key::data.skip_steps), ": ",
+       wrong);
+  const std::vector<StepRange>& ranges = config_.batch.passed_over;
+  rule(
+      {key::data.skip_steps, key::run.steps},
+      [&] {
+        return std::all_of(ranges.begin(), ranges.end(), [&](const StepRange& range) {
+          return range.last <= config_.run.steps;
+        });
+      },
+      key::data.skip_steps, " names a step after ", key::run.steps,
+      ", the last: remove it");
+  const std::vector<std::int64_t>& dumped = config_.debug.dump_gradients;
+  rule(
+      {key::debug.dump_gradients, key::data.skip_steps},
+      [&] {
+        return std::none_of(dumped.begin(), dumped.end(),
+                            [&](std::int64_t step) { return config_.passes_over(step); });
+      },
+      key::debug.dump_gradients, " names a step that has no gradients by ",
+      key::data.skip_steps, ": remove it from one of them");
 }
 
 void DataRules::ramp_part_rules(const io::DeckKey& key,

@@ -43,6 +43,11 @@ void Rules::fault_rule() {
        key::debug.fault, " changes a moment, but ", key::optimizer.name, " with ",
        key::optimizer.betas, " keeps none: write debug.fault = \"flip_mantissa@",
        std::to_string(step), "@", std::to_string(rank), "\"");
+  rule({key::debug.fault, key::run.device},
+       kind != FaultKind::flip_gradient || config_.run.device != DeviceChoice::cuda,
+       key::debug.fault, " changes gradients of CPUs alone, but ", key::run.device,
+       ": write debug.fault = \"flip_mantissa@", std::to_string(step), "@",
+       std::to_string(rank), "\"");
   ranks_rule({key::debug.fault}, rank < ranks_, key::debug.fault, [&, rank = rank] {
     return format(" names rank {}, but the number of ranks is {}: write a rank below {}",
                   rank, ranks_, ranks_);

@@ -138,6 +138,18 @@ std::vector<RampPart> read_ramp(const io::Deck& deck, const Strings& key) {
   return parts;
 }
 
+std::vector<StepRange> read_ranges(const io::Deck& deck, const Strings& key) {
+  std::vector<StepRange> ranges;
+  for (const std::string& range : deck[key]) {
+    try {
+      ranges.push_back(parse_step_range(range));
+    } catch (const Error&) {  // a rule says what is wrong with it
+      return {};
+    }
+  }
+  return ranges;
+}
+
 // What schedules of the learning rate count: steps, or tokens by the batch's stages.
 void count_for_schedules(const io::Deck& deck, RunConfig& config) {
   optim::OptimizerConfig& optimizer = config.optimizer;
@@ -173,6 +185,7 @@ RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
   read_adapter(deck, config.adapter.matrices);
   config.batch.ramp = read_ramp(deck, key::batch.ramp);
   config.batch.sequence_ramp = read_ramp(deck, key::batch.sequence_ramp);
+  config.batch.passed_over = read_ranges(deck, key::data.skip_steps);
   count_for_schedules(deck, config);
   config.health.steps.clip = config.optimizer.clip;
   static_cast<void>(deck[key::run.spare_nodes]);  // for job scripts: inspect --value

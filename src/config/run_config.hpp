@@ -16,6 +16,7 @@
 #include "comm/transport.hpp"
 #include "config/batch_ramp.hpp"
 #include "config/start_model.hpp"
+#include "config/step_range.hpp"
 #include "io/code_source.hpp"
 #include "io/deck.hpp"
 #include "io/sample_source.hpp"
@@ -63,6 +64,8 @@ struct BatchSettings {
   std::int64_t micro = 0;   // sequences per forward
   // What comes before these sequences of model.sequence tokens; mostly nothing.
   std::vector<RampPart> ramp{}, sequence_ramp{};
+  // Steps whose sequences are not trained on.
+  std::vector<StepRange> passed_over{};
 };
 
 enum class ScheduleUnit : std::uint8_t { steps, tokens };
@@ -163,6 +166,8 @@ struct HealthSettings {
   double watchdog_seconds = 0;            // without progress
   double slow_factor = 1;                 // times as long in slow phases
   std::int64_t check_replicas_every = 0;  // steps; 0: never
+  bool rerun = true;                      // of steps that are not sound
+  std::int64_t rerun_every = 0;           // of sound ones; 0: none
 };
 
 struct DebugSettings {
@@ -232,6 +237,7 @@ struct RunConfig {
     });
   }
   BatchStage stage_of(std::int64_t step) const { return stage_at(stages(), step); }
+  bool passes_over(std::int64_t step) const { return holds(batch.passed_over, step); }
   // Whether FP8 products may be made in so many parts of rows, over tensor ranks: with
   // scales of blocks each part wants a multiple of 4.
   bool cuts_rows_evenly(int parts) const {
