@@ -103,16 +103,23 @@ void Engine::build_store() {
   require(!config_.adapter.matrices.dora || !for_gpu(mesh_, device_), Status::bad_content,
           "adapter.dora = true: lengths of rows are made on CPUs alone: write "
           "adapter.dora = false, or run.device = \"cpu\"");
+  require(config_.health.rerun_every == 0 || !for_gpu(mesh_, device_),
+          Status::bad_content,
+          "health.rerun_every = {}: steps are computed twice on CPUs alone: write "
+          "health.rerun_every = 0, or run.device = \"cpu\"",
+          config_.health.rerun_every);
   std::vector<ParamModule> modules = model_.modules();
   for (ParamModule& module : modules)
     for (Param* param : module.params) mark_training(config_, *param);
   std::vector<CodedParam> coded = take_coded(config_.adapter, modules);
   store_.emplace(modules, store_config(config_, mesh_, device_), mesh_, device_);
   model_.attach(*store_);
-  if (coded.empty()) return;
-  base_.emplace(std::move(coded), config_, mesh_, *store_, store_->config().bound_type(),
-                device_);
-  model_.attach(*base_);
+  if (!coded.empty()) {
+    base_.emplace(std::move(coded), config_, mesh_, *store_,
+                  store_->config().bound_type(), device_);
+    model_.attach(*base_);
+  }
+  if (device_.is_host()) model_.attach(own_gradients_.emplace(model_.weights()));
 }
 
 // Runs an evaluation and a step on meta arenas, in this order: the next step then begins

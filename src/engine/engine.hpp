@@ -19,6 +19,7 @@
 #include "engine/expert_loads.hpp"
 #include "engine/fp8_scales.hpp"
 #include "engine/frozen_base.hpp"
+#include "engine/own_gradients.hpp"
 #include "engine/rank_model.hpp"
 #include "engine/rounding_reports.hpp"
 #include "engine/step.hpp"
@@ -111,7 +112,9 @@ class Engine {
  private:
   // What is known of a step when its gradients are on their way.
   struct UnderWay {
+    const Batch& batch;
     StepObserver& observer;
+    bool runs_twice = false;
     double items = 1, scale = 1;  // of the loss: divided by, and times
     WorkClock clock;              // since forward began
     // Whether ranks that hold the same weights should take the same time.
@@ -121,11 +124,11 @@ class Engine {
 
   void build_store();
   void measure();
-  void begin_step(const Batch& batch);
+  void compute(const UnderWay& step);
   void finish_gradients();
+  void run_again(const UnderWay& step, const StepTotals::Outcome& mine);
   void finish_by_host(UnderWay& step);
   void finish_by_device(UnderWay& step, const kernels::StepLimits& limits);
-  bool overflows(const StepResult& result);
   nn::PreferenceSums mean_of_pairs(double pairs);
   void update(const StepResult& result, double loss_scale, std::int64_t number);
 
@@ -135,6 +138,7 @@ class Engine {
   RankModel model_;
   std::optional<optim::ParameterStore> store_;
   std::optional<FrozenBase> base_;
+  std::optional<OwnGradients> own_gradients_;  // of steps on CPUs
   std::optional<Executor> executor_;
   StepTotals totals_;
   std::optional<optim::LossScaler> scaler_;

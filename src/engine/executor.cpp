@@ -285,7 +285,7 @@ void Executor::compute(const schedule::Action& action, const Work& work, Stream&
       recording_.traffic[{action.kind, action.chunk}] = activation_traffic() - before;
   };
   const bool singly = (completes && !recording_.sums) || work.report != nullptr;
-  if (!graphs_ || !work.training || singly) return and_rest(store_);
+  if (!graphs_ || !work.training || singly) return and_rest(model_.weights());
   store_.wait_for_weights();  // a launched graph waits for none
   if (last) store_.sums().wait_for_sums();
   ActionGraphs::Launched launched;

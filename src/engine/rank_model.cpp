@@ -198,6 +198,7 @@ std::vector<nn::Fp8State*> RankModel::fp8_states() {
 }
 
 void RankModel::attach(WeightAccess& weights) {
+  weights_ = &weights;
   for (Chunk& chunk : chunks_) chunk.stage->attach(weights);
 }
 

@@ -58,7 +58,9 @@ class RankModel {
   // Tensors of the model without gradients.
   std::vector<StateTensor*> states();
   std::vector<nn::Fp8State*> fp8_states();
+  // Whom the stages tell of their weights, from now on.
   void attach(WeightAccess& weights);
+  WeightAccess& weights() { return *weights_; }
 
   // Expert loads and magnitudes of FP8 start from zero.
   void begin_step(Stream& stream);
@@ -84,6 +86,7 @@ class RankModel {
   parallel::AmaxRegion amax_region_;
   schedule::PipelineShape shape_;
   std::vector<Chunk> chunks_;
+  WeightAccess* weights_ = nullptr;
   std::unique_ptr<parallel::AttentionCore> attention_;
   std::vector<std::int64_t> sequence_positions_;
   Buffer positions_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/tensor_view.hpp"
+#include "engine/step_print.hpp"
 #include "engine/step_totals.hpp"
 #include "kernels/math/step_decision.hpp"
 #include "nn/pass.hpp"
@@ -64,6 +65,9 @@ struct DeviceTimes {
 // faults, tests. Every function is called once in each step, on every rank, in the order
 // in which they stand here; collectives in them are allowed.
 //
+// A step may be computed twice from the same weights (runs_twice(), doubts()): then its
+// phases are entered a second time, and the two functions for this are called.
+//
 // Where a GPU judges the step by itself (engine/device_decision.hpp), and limits() are
 // given, the host queues all of it before it waits: before_update() then comes before
 // device_took(), computed(), agreed() and accepts(), and gradients_ready() is left out.
@@ -78,6 +82,11 @@ class StepObserver {
   }
   // What this rank's gradients are multiplied by, as a fault that is injected.
   virtual double gradient_factor() { return 1.0; }
+  // Whether a bit of them is to be flipped, another fault: in the step's first run alone.
+  virtual bool flips_gradient() { return false; }
+  // Whether the step is computed twice whatever comes of it, so that each rank's own
+  // gradients are compared, too. On CPUs alone, as is doubts(); alike on all ranks.
+  virtual bool runs_twice(std::int64_t /*step*/) { return false; }
   // How long the GPU took, where it judges the step.
   virtual void device_took(const DeviceTimes&) {}
   // Gradients of this rank's microbatches are there. `mine` has the rank's part of the
@@ -85,6 +94,13 @@ class StepObserver {
   virtual void computed(StepTotals::Outcome& /*mine*/) {}
   // `all`: what the ranks agreed on.
   virtual void agreed(const StepTotals::Outcome& /*all*/) {}
+  // Whether the step is computed again because of what came of it. Alike on all ranks.
+  virtual bool doubts(const StepResult&) { return false; }
+  // As computed(), of the second run.
+  virtual void computed_again(StepTotals::Outcome& /*mine*/) {}
+  // What this rank's second run of the step did not do like the first. The gradients in
+  // the store are those of the second.
+  virtual void ran_twice(std::int64_t /*step*/, const StepDifference&) {}
   // The gradients in the store are whole and unclipped, times loss_scale.
   virtual void gradients_ready(double /*loss_scale*/) {}
   // Whether the step may update the weights. own_loss: this rank's part of the loss.
@@ -120,6 +136,16 @@ class StepObservers : public StepObserver {
     for (StepObserver* one : all_) factor *= one->gradient_factor();
     return factor;
   }
+  bool flips_gradient() override {
+    bool any = false;
+    for (StepObserver* one : all_) any = one->flips_gradient() || any;
+    return any;
+  }
+  bool runs_twice(std::int64_t step) override {
+    bool any = false;
+    for (StepObserver* one : all_) any = one->runs_twice(step) || any;
+    return any;
+  }
   void device_took(const DeviceTimes& times) override {
     for (StepObserver* one : all_) one->device_took(times);
   }
@@ -128,6 +154,17 @@ class StepObservers : public StepObserver {
   }
   void agreed(const StepTotals::Outcome& all) override {
     for (StepObserver* one : all_) one->agreed(all);
+  }
+  bool doubts(const StepResult& result) override {
+    bool any = false;
+    for (StepObserver* one : all_) any = one->doubts(result) || any;
+    return any;
+  }
+  void computed_again(StepTotals::Outcome& mine) override {
+    for (StepObserver* one : all_) one->computed_again(mine);
+  }
+  void ran_twice(std::int64_t step, const StepDifference& difference) override {
+    for (StepObserver* one : all_) one->ran_twice(step, difference);
   }
   void gradients_ready(double loss_scale) override {
     for (StepObserver* one : all_) one->gradients_ready(loss_scale);

@@ -32,6 +32,27 @@ double read(Device device, const TensorView& number_1) {
   return number;
 }
 
+// With fp16: whether the step's numbers left its range. Moves the loss scale.
+bool overflows(std::optional<optim::LossScaler>& scaler, const StepResult& result) {
+  if (!scaler) return false;
+  if (std::isfinite(result.loss) && std::isfinite(result.gradient_norm)) {
+    scaler->succeeded();
+    return false;
+  }
+  const double scale = scaler->scale();
+  if (!scaler->overflowed())
+    throw comm::Agreed(
+        Status::diverged,
+        format(
+            "step {}: fp16 overflows (loss {}, gradient norm {}) at a loss scale of {}, "
+            "the lowest: train with precision.compute = \"bf16\", or resume from the "
+            "last checkpoint with a lower optimizer.learning_rate",
+            result.step, result.loss, result.gradient_norm, scale));
+  log::info("step {}: overflow at a loss scale of {}; the update is skipped", result.step,
+            scale);
+  return true;
+}
+
 }  // namespace
 
 StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
@@ -43,7 +64,9 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
       config_.learns_pairs() ? totals_.tokens(static_cast<double>(batch.pairs)) : tokens;
   const auto limits = decision_ ? observer.limits(batch.step) : std::nullopt;
   // 2. forwards and backwards; buckets are reduced as they fill
-  UnderWay step{observer,
+  UnderWay step{batch,
+                observer,
+                own_gradients_ && observer.runs_twice(batch.step),
                 items,
                 scaler_ ? scaler_->scale() : 1.0,
                 totals_.work_clock(),
@@ -52,9 +75,8 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   observer.enter(StepPhase::compute, batch.step);
   parts_.reset();
   if (limits) parts_.mark(Stream(device_));
-  begin_step(batch);
-  executor_->train(batch, 1.0 / items, step.scale * observer.gradient_factor(),
-                   reports_->products());
+  if (observer.flips_gradient() && own_gradients_) own_gradients_->flip_next();
+  compute(step);
   // 3. and 4. reductions, norm, clipping, update
   if (limits) {
     finish_by_device(step, *limits);
@@ -98,8 +120,10 @@ void Engine::finish_by_host(UnderWay& step) {
   // Steps that overflowed are none for the optimizer and its schedule.
   const std::int64_t number = result.step - (scaler_ ? scaler_->skipped() : 0);
   result.learning_rate = optim::learning_rate(config_.optimizer, number);
+  if (own_gradients_ && (step.runs_twice || observer.doubts(result)))
+    run_again(step, mine);
   observer.gradients_ready(step.scale);
-  if (overflows(result)) {
+  if (overflows(scaler_, result)) {
     result.update = StepResult::Update::overflow;
   } else if (!observer.accepts(result, mine.loss)) {
     result.update = StepResult::Update::refused;
@@ -113,12 +137,16 @@ void Engine::finish_by_host(UnderWay& step) {
   fp8_scales_.finish_step();
 }
 
-// Gradients, expert loads and counts start from zero.
-void Engine::begin_step(const Batch& batch) {
-  store_->begin_step(static_cast<std::int64_t>(batch.inputs.size()));
-  reports_->begin_step(batch.step);
+// Forward and backward of all microbatches. Gradients, expert loads and counts start from
+// zero.
+void Engine::compute(const UnderWay& step) {
+  store_->begin_step(static_cast<std::int64_t>(step.batch.inputs.size()));
+  reports_->begin_step(step.result.step);
   Stream stream(device_);
   model_.begin_step(stream);
+  if (own_gradients_) own_gradients_->begin(step.runs_twice);
+  executor_->train(step.batch, 1.0 / step.items,
+                   step.scale * step.observer.gradient_factor(), reports_->products());
 }
 
 // What is left of the reductions, and what the ranks sum up beside them.
@@ -137,25 +165,23 @@ nn::PreferenceSums Engine::mean_of_pairs(double pairs) {
   return all;
 }
 
-// With fp16: whether the step's numbers left its range. Moves the loss scale.
-bool Engine::overflows(const StepResult& result) {
-  if (!scaler_) return false;
-  if (std::isfinite(result.loss) && std::isfinite(result.gradient_norm)) {
-    scaler_->succeeded();
-    return false;
-  }
-  const double scale = scaler_->scale();
-  if (!scaler_->overflowed())
-    throw comm::Agreed(
-        Status::diverged,
-        format(
-            "step {}: fp16 overflows (loss {}, gradient norm {}) at a loss scale of {}, "
-            "the lowest: train with precision.compute = \"bf16\", or resume from the "
-            "last checkpoint with a lower optimizer.learning_rate",
-            result.step, result.loss, result.gradient_norm, scale));
-  log::info("step {}: overflow at a loss scale of {}; the update is skipped", result.step,
-            scale);
-  return true;
+// Computes the step a second time. All that its update and its end would change is as it
+// was when the first run began: weights, moments, histories of scales, biases of routers.
+void Engine::run_again(const UnderWay& step, const StepTotals::Outcome& mine) {
+  StepObserver& observer = step.observer;
+  const StepPrint first = print_of(mine, *own_gradients_, *store_);
+  observer.enter(StepPhase::compute, step.result.step);
+  compute(step);
+  StepTotals::Outcome again;
+  again.loss = read(device_, executor_->loss()) / step.items;
+  executor_->finish_times();
+  observer.enter(StepPhase::reduce, step.result.step);
+  finish_gradients();
+  observer.computed_again(again);
+  again.squares = store_->gradient_squares();
+  observer.ran_twice(step.result.step,
+                     difference(first, print_of(again, *own_gradients_, *store_)));
+  observer.enter(StepPhase::update, step.result.step);
 }
 
 void Engine::average_copies(StepObserver& observer) {
