@@ -115,6 +115,7 @@ void Faults::before_step(std::int64_t step) {
     case FaultKind::nan_loss:
     case FaultKind::nan_gradient:
     case FaultKind::spike:
+    case FaultKind::flip_gradient:
     case FaultKind::slow:  // in what the step computes
     default: break;
   }

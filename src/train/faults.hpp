@@ -33,6 +33,11 @@ class Faults : public engine::StepObserver {
   std::optional<kernels::StepLimits> limits(std::int64_t step) override;
   // What is due in the numbers that the step has computed.
   void computed(engine::StepTotals::Outcome& mine) override;
+  // The same again: such faults stand for data. flips_gradient() is one of a device.
+  void computed_again(engine::StepTotals::Outcome& mine) override { computed(mine); }
+  bool flips_gradient() override {
+    return due(step_) && fault_->kind == config::FaultKind::flip_gradient;
+  }
 
  private:
   bool due(std::int64_t step) const { return fault_ && fault_->step == step; }

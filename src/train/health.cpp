@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/health.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <sstream>
@@ -13,6 +14,7 @@
 #include "engine/checkpoint_boxes.hpp"
 #include "io/metrics.hpp"
 #include "train/replica_check.hpp"
+#include "train/rerun_check.hpp"
 
 namespace trireme::train {
 namespace {
@@ -45,7 +47,23 @@ Health::Health(comm::World& world, comm::Mesh& mesh, const config::RunConfig& co
       engine_(engine),
       watchdog_(watchdog),
       progress_(progress),
-      guard_(config.health.steps) {}
+      guard_(config.health.steps) {
+  if (config.health.check_replicas_every > 0 && !has_replicas())
+    log::warn(
+        "health.check_replicas_every = {}: each rank alone holds its part of the "
+        "weights, so that none are compared: health.rerun_every = {} compares two runs "
+        "of a step",
+        config.health.check_replicas_every, config.health.check_replicas_every);
+}
+
+// Whether this rank holds a weight that another one holds, too.
+bool Health::has_replicas() {
+  const bool whole = config_.parallel.sharding != optim::Sharding::weights;
+  const auto& params = engine_.store().params();
+  return (whole ? mesh_.replicas() : mesh_.copies()).size() > 1 ||
+         mesh_.group(comm::Axis::tensor).size() > 1 ||
+         std::ranges::any_of(params, &Param::in_embedding_group);
+}
 
 // Judgements of a resumed run are those of an unbroken one only if the file has its
 // steps.
@@ -55,7 +73,9 @@ void Health::warn_of_missing_steps(const std::string& path,
   const config::StepRules& rules = config_.health.steps;
   const std::int64_t last = steps.empty() ? 0 : steps.back().step;
   const bool remembers = rules.spike != Reaction::off || rules.nan == Reaction::skip;
-  if (!remembers || last == progress_.own_steps) return;
+  std::int64_t trained = progress_.own_steps;
+  while (trained > 0 && config_.passes_over(trained)) --trained;
+  if (!remembers || last >= trained) return;
   log::warn(
       "{}: has {}, but the run resumes at step {}: {} without the steps that are "
       "missing, so that it may judge otherwise than an unbroken run; put the file back "
@@ -92,6 +112,26 @@ void Health::beat(const char* phase) {
     watchdog_.beat(phase, progress_.step);
 }
 
+bool Health::runs_twice(std::int64_t step) {
+  const std::int64_t every = config_.health.rerun_every;
+  return every > 0 && step % every == 0;
+}
+
+// Overflows of fp16 are usual, and no fault of anybody. What error feedback carries over
+// is no longer what the first run began with.
+bool Health::doubts(const engine::StepResult& result) {
+  const bool is_finite =
+      std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
+  return config_.health.rerun && !config_.precision.error_feedback &&
+         (is_finite || !engine_.scaler()) &&
+         !guard_.is_sound(result.loss, result.gradient_norm);
+}
+
+void Health::ran_twice(std::int64_t step, const engine::StepDifference& difference) {
+  check_reruns(world_, mesh_, step, difference);
+  same_twice_ = step;
+}
+
 bool Health::accepts(const engine::StepResult& result, double own_loss) {
   const auto judgement = guard_.judge(result.step, result.loss, result.gradient_norm);
   if (judgement.verdict == StepGuard::Verdict::sound) return true;
@@ -99,8 +139,11 @@ bool Health::accepts(const engine::StepResult& result, double own_loss) {
   // themselves are not alike here.
   if (config_.health.check_replicas_every > 0 && !config_.optimizer.outer.on())
     train::check_replicas(world_, mesh_, replicated_boxes(), progress_.step);
-  const std::string what =
-      format("step {}: {}{}", result.step, judgement.reason, find_culprits(own_loss));
+  const std::string what = format(
+      "step {}: {}{}{}", result.step, judgement.reason, find_culprits(own_loss),
+      same_twice_ == result.step ? "; a second run gave the same bits, so that it "
+                                   "is the data or the weights, not a passing fault"
+                                 : "");
   if (judgement.verdict == StepGuard::Verdict::skip) {
     log::warn("{}; the update is skipped", what);
     return false;

@@ -39,12 +39,19 @@ class Health : public engine::StepObserver {
   std::optional<kernels::StepLimits> limits(std::int64_t) override {
     return guard_.limits();
   }
+  // Steps that are computed twice: every rerun_every-th, and those that accepts() will
+  // not find sound.
+  bool runs_twice(std::int64_t step) override;
+  bool doubts(const engine::StepResult& result) override;
+  // Throws Error(corruption), agreed on, where a rank's runs differ.
+  void ran_twice(std::int64_t step, const engine::StepDifference& difference) override;
   // Throws Error(diverged), agreed on, for a step that ends the run.
   bool accepts(const engine::StepResult& result, double own_loss) override;
 
  private:
   void warn_of_missing_steps(const std::string& path,
                              const std::vector<io::StepLine>& steps) const;
+  bool has_replicas();
   std::string find_culprits(double own_loss);
   std::vector<io::TensorBox> replicated_boxes();
 
@@ -55,6 +62,7 @@ class Health : public engine::StepObserver {
   comm::Watchdog& watchdog_;
   const Progress& progress_;
   StepGuard guard_;
+  std::int64_t same_twice_ = 0;  // the last step of which a second run gave the same
 };
 
 }  // namespace trireme::train

@@ -3,6 +3,7 @@
 #include "train/step_guard.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "base/format.hpp"
 
@@ -25,9 +26,8 @@ std::string StepGuard::spike(const char* name, double x,
       exact(rules_.spike_threshold));
 }
 
-StepGuard::Judgement StepGuard::judge(std::int64_t step, double loss, double norm) {
-  Judgement out;
-  auto reaction = rules_.nan;
+StepGuard::Doubt StepGuard::doubt(double loss, double norm) const {
+  Doubt out{rules_.nan, {}};
   if (!std::isfinite(loss) || !std::isfinite(norm)) {
     out.reason = format("loss {} and gradient norm {} are not both finite", exact(loss),
                         exact(std::abs(norm)));  // the sign of a NaN means nothing
@@ -37,15 +37,22 @@ StepGuard::Judgement StepGuard::judge(std::int64_t step, double loss, double nor
         "optimizer.clip",
         exact(norm), exact(largest_norm));
   } else if (rules_.spike != config::StepRules::Reaction::off) {
-    reaction = rules_.spike;
+    out.reaction = rules_.spike;
     out.reason = spike("loss", loss, losses_);
     if (out.reason.empty()) out.reason = spike("gradient norm", norm, norms_);
   }
+  return out;
+}
+
+StepGuard::Judgement StepGuard::judge(std::int64_t step, double loss, double norm) {
+  Judgement out;
+  Doubt doubts = doubt(loss, norm);
+  out.reason = std::move(doubts.reason);
   const bool skipped = !out.reason.empty();
   remember(step, loss, norm, skipped);
   if (!skipped) return out;
-  out.verdict =
-      reaction == config::StepRules::Reaction::stop ? Verdict::stop : Verdict::skip;
+  out.verdict = doubts.reaction == config::StepRules::Reaction::stop ? Verdict::stop
+                                                                     : Verdict::skip;
   if (out.verdict == Verdict::skip && std::ssize(skips_) > rules_.skip_limit) {
     out.verdict = Verdict::stop;
     out.reason += format(

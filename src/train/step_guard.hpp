@@ -38,6 +38,10 @@ class StepGuard {
   // threshold * deviation, over the last sound steps. What is skipped does not enter the
   // window.
   Judgement judge(std::int64_t step, double loss, double norm);
+  // Whether judge() would find these numbers sound.
+  bool is_sound(double loss, double norm) const {
+    return doubt(loss, norm).reason.empty();
+  }
   // A step of before a restart, in order: what judge() has remembered of it.
   void remember(std::int64_t step, double loss, double norm, bool skipped);
 
@@ -45,6 +49,12 @@ class StepGuard {
   std::int64_t memory() const { return rules_.spike_window + rules_.skip_window; }
 
  private:
+  // Why a step is not sound, and what the deck says to do then; no reason: it is sound.
+  struct Doubt {
+    config::StepRules::Reaction reaction;
+    std::string reason;
+  };
+  Doubt doubt(double loss, double norm) const;
   std::string spike(const char* name, double x, const std::deque<double>& window) const;
 
   config::StepRules rules_;

@@ -251,6 +251,23 @@ Status Trainer::run() {
 }
 
 void Trainer::step() {
+  std::optional<engine::StepResult> result;
+  if (config_.passes_over(progress_.step + 1))
+    pass_over();
+  else
+    result = train_step();
+  const bool saves = checkpoints_->saves_now();
+  make_ready_to_save(saves);
+  if (result) recorder_->record(*result);
+  checkpoints_->poll();
+  // A run that ends here saves at once: whoever stops it may not wait.
+  if (!checkpoints_->stops() && validation_->due(progress_.step)) validate();
+  if (!checkpoints_->stops() && samples_->due(progress_.step)) write_samples();
+  if (!saves && checkpoints_->saves_now()) make_ready_to_save(true);
+  checkpoints_->save_if_due();
+}
+
+engine::StepResult Trainer::train_step() {
   health_->beat("training step");
   faults_->before_step(progress_.step + 1);
   recorder_->begin_step();
@@ -258,15 +275,41 @@ void Trainer::step() {
   progress_.step = result.step;
   progress_.tokens += result.tokens;
   progress_.loss = result.loss;
-  const bool saves = checkpoints_->saves_now();
-  make_ready_to_save(saves);
-  recorder_->record(result);
-  checkpoints_->poll();
-  // A run that ends here saves at once: whoever stops it may not wait.
-  if (!checkpoints_->stops() && validation_->due(progress_.step)) validate();
-  if (!checkpoints_->stops() && samples_->due(progress_.step)) write_samples();
-  if (!saves && checkpoints_->saves_now()) make_ready_to_save(true);
-  checkpoints_->save_if_due();
+  return result;
+}
+
+// A step that data.skip_steps names: its samples are read, as those of every step, and
+// nothing is learned from them. It counts as done.
+void Trainer::pass_over() {
+  const std::int64_t before = progress_.step;
+  if (before == progress_.first_step || !config_.passes_over(before))
+    say_passed_over(before + 1);
+  read_batch();
+  progress_.step = before + 1;
+  // The first step that is trained is the one that sets up what later ones find.
+  if (before == progress_.first_step) progress_.first_step = progress_.step;
+  // Whoever stops the run is heard here, too.
+  engine::StepTotals::Outcome wish;
+  checkpoints_->computed(wish);
+  wish.stop_request = static_cast<int>(world_.max(wish.stop_request));
+  checkpoints_->agreed(wish);
+  if (config_.optimizer.outer.ends_round(progress_.step))
+    engine_->average_copies(*observers_);
+}
+
+// Of all steps in a row from `first` on.
+void Trainer::say_passed_over(std::int64_t first) {
+  std::int64_t last = first;
+  while (last < config_.run.steps && config_.passes_over(last + 1)) ++last;
+  const config::BatchStage end = config_.stage_of(last);
+  const std::int64_t begin = config_.stage_of(first).sequence_of(first);
+  log::info(
+      "steps {} to {} are passed over (data.skip_steps): samples {} to {} of the order",
+      first, last, begin, end.sequence_of(last) + end.global - 1);
+  recorder_->write("event", io::Record()
+                                .set("step", first)
+                                .set("event", std::string("passed over"))
+                                .set("last_step", last));
 }
 
 void Trainer::make_ready_to_save(bool saves) {

@@ -71,6 +71,9 @@ class Trainer {
   Status stop_before_first_step();
   void announce() const;
   void step();
+  engine::StepResult train_step();
+  void pass_over();
+  void say_passed_over(std::int64_t first);
   const engine::Batch& read_batch();
   void make_ready_to_save(bool saves);
   void validate();
