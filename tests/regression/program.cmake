@@ -30,7 +30,7 @@ foreach(script codes data environment folders installed resume start text use vi
 endforeach()
 foreach(script accounts adapters bad_data bad_folders batches chat chat_command checkpoint_kill
         checked_decks convert_resume disk_weights faults folder_families folder_texts health interruptions job_scripts latest links loading mesh_faults outputs partner_copies perplexity placement
-        quantized preferences qlora qlora_memory records report resume_files resume_recipes sharded_resume signals sweep)
+        quantized preferences qlora qlora_memory records report rerun resume_files resume_recipes sharded_resume signals sweep)
   trireme_add_test(regression.${script} RANKS 4 WAITS LONG TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()

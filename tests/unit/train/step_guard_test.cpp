@@ -80,6 +80,10 @@ TEST(StepGuard, SpikeOfLossAndNorm) {
   auto guard = guard_after(8, rules);
   EXPECT_EQ(guard.judge(9, 4.99, 4).verdict, Verdict::sound);
   guard = guard_after(8, rules);
+  // ... which can be asked before
+  EXPECT_TRUE(guard.is_sound(4.99, 4));
+  EXPECT_FALSE(guard.is_sound(5.01, 4));
+  EXPECT_FALSE(guard.is_sound(nan, 4));
   EXPECT_EQ(guard.judge(9, 5.01, 4).verdict, Verdict::skip);
   EXPECT_EQ(guard.judge(10, 4.99, 6.01).verdict, Verdict::skip);
   EXPECT_EQ(guard.judge(11, -100, 4).verdict, Verdict::sound);  // a fall is none
