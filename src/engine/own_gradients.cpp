@@ -52,7 +52,7 @@ void OwnGradients::begin(bool looks) {
 
 void OwnGradients::ready(Param& param) {
   if (flips_ && param.gradient.elements() > 0) {
-    ;
+    flips_ = false;
     flip_exponent(param.gradient);
   }
   if (looks_) {

@@ -171,7 +171,6 @@ void Engine::run_again(const UnderWay& step, const StepTotals::Outcome& mine) {
   StepObserver& observer = step.observer;
   const StepPrint first = print_of(mine, *own_gradients_, *store_);
   observer.enter(StepPhase::compute, step.result.step);
-  fp8_scales_.finish_step();
   compute(step);
   StepTotals::Outcome again;
   again.loss = read(device_, executor_->loss()) / step.items;

@@ -100,14 +100,15 @@ RerunVerdict judge_reruns(std::int64_t step, const std::vector<RerunReport>& ran
       ranks[static_cast<std::size_t>(named.front())].difference;
   verdict.text += format("{} of its own microbatches, before ranks were summed, on {}",
                          what_differs(first), ranks_and_hosts(named, ranks));
+  const char* const whose = named.size() == 1 ? "its" : "their";
   verdict.text +=
       verdict.wrong.empty()
           ? ": one of them computed wrongly, and the others went on with that; resume "
             "from the last checkpoint"
           : format(
-                ": a fault of {0} memory or processor; resume from the last "
-                "checkpoint, without {0} node",
-                named.size() == 1 ? "its" : "their");
+                ": a fault of {} memory or processor; resume from the last "
+                "checkpoint, without {} node",
+                whose, whose);
   return verdict;
 }
 

@@ -39,7 +39,8 @@ TEST(Reruns, TheRankWhoseOwnGradientDiffers) {
   EXPECT_EQ(verdict.wrong, std::vector<int>{1});
   EXPECT_TRUE(says(verdict, "step 3, computed twice")) << verdict.text;
   EXPECT_TRUE(says(verdict, "the gradient of model.norm.weight")) << verdict.text;
-  EXPECT_TRUE(says(verdict, "on rank 1 (host b)")) << verdict.text;
+  EXPECT_TRUE(says(verdict, "on rank 1 (host b): a fault of its memory")) << verdict.text;
+  EXPECT_TRUE(says(verdict, "without its node")) << verdict.text;
 }
 
 // What one rank computes enters the activations of its tensor partner.
