@@ -58,8 +58,9 @@ std::vector<std::int64_t> best_of(const ValidationLosses& losses, int number) {
   return steps;
 }
 
+// Once: from then on this process knows them.
 void BestCheckpoints::read() {
-  known_ = false;
+  if (known_) return;
   try {
     losses_ = read_losses(Directory::own(directory_));
     known_ = true;

@@ -72,9 +72,9 @@ class Scorer {
   std::vector<double> run(const Batch& batch, const std::vector<ScoredText>& texts,
                           int lane) {
     const std::int64_t T = batch.rows();
-    if (!stream_.device().is_meta()) upload(batch, texts);
-    return run(batch, lane,
-               {on_host_.data() + 3 * T, DType::i32, {on_host_.empty() ? 0 : T}});
+    if (stream_.device().is_meta()) return run(batch, lane, TensorView());
+    upload(batch, texts);
+    return run(batch, lane, {on_host_.data() + 3 * T, DType::i32, {T}});
   }
   std::pair<std::size_t, std::size_t> peak_bytes() const {
     return {saved_.peak_bytes(), scratch_.peak_bytes()};

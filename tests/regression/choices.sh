@@ -65,5 +65,5 @@ wrong 64 '-o goes with --choices' $model README.md -o "$work/x"
 cp -r $model "$work/silent"
 rm "$work/silent/tokenizer.json"
 wrong 66 'has no tokenizer.json' "$work/silent" --choices $asked
-wrong 65 'choice 1 has 9 tokens, and the model has 4' $model --choices $asked --sequence 4
+wrong 65 'choice 1 has 14 tokens, and the model has 4' $model --choices $asked --sequence 4
 finish

@@ -9,7 +9,6 @@
 #include "app/choice_file.hpp"
 #include "app/choice_verdicts.hpp"
 #include "base/error.hpp"
-#include "base/format.hpp"
 
 namespace trireme::app {
 namespace {
@@ -119,9 +118,9 @@ TEST_F(Choices, WhatIsWrongIsNamedWithItsLine) {
                  "an empty choice");
   expect_refused(R"({"context": 3, "choices": ["b"], "answer": 0})", "context");
   for (const char* const answer : {"2", "-1", "\"C\"", "\"a\"", "1.5", "null", "\"\""})
-    expect_refused(
-        format(R"({{"context": "a", "choices": ["b", "c"], "answer": {}}})", answer),
-        "is none of the 2 choices: a number from 0 to 1");
+    expect_refused(std::string(R"({"context": "a", "choices": ["b", "c"], "answer": )") +
+                       answer + "}",
+                   "is none of the 2 choices: a number from 0 to 1");
   expect_refused(R"({"context": "a", "choices": {"text": ["b"], "label": ["A"]}, )"
                  R"("answerKey": "B"})",
                  "one of the labels is expected");
