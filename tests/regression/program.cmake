@@ -24,12 +24,12 @@ foreach(script init numbers parity plan products search steady)
   trireme_add_test(regression.${script} RANKS 4 TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
-foreach(script choices codes data environment folders installed resume start text use views)
+foreach(script codes data environment folders installed resume start text use views)
   trireme_add_test(regression.${script} RANKS 4 WAITS TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
 endforeach()
 foreach(script accounts adapters bad_data bad_folders batches best chat chat_command checkpoint_kill
-        checked_decks convert_resume disk_weights faults folder_families folder_texts health interruptions job_scripts latest links loading mesh_faults outputs partner_copies perplexity placement profile reproducible rerun
+        checked_decks choices convert_resume disk_weights faults folder_families folder_texts health interruptions job_scripts latest links loading mesh_faults outputs partner_copies perplexity placement profile reproducible rerun
         quantized preferences qlora qlora_memory records report resume_files resume_recipes sharded_resume signals sweep)
   trireme_add_test(regression.${script} RANKS 4 WAITS LONG TIMEOUT 900
                    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${script}.sh)
