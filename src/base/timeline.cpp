@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <type_traits>
 
@@ -33,6 +34,8 @@ void Timeline::begin() {
   const std::lock_guard lock(mutex_);
   memory_ = Buffer(Device::host(), DType::u8, {static_cast<std::int64_t>(bytes)},
                    MemoryClass::data, "profile");
+  // The system gives pages when they are first written: now, and not within a range.
+  std::memset(memory_.view().raw(), 0, bytes);
   events_ = static_cast<Event*>(memory_.view().raw());
   count_ = 0;
   dropped_ = 0;
