@@ -190,6 +190,18 @@ std::int64_t target_tokens(const io::SampleSource& source, std::int64_t sequence
          std::count_if(window.begin() + 1, window.end(), [](auto id) { return id >= 0; });
 }
 
+// Throws Error(bad_content) where the loss is no number.
+void report(const io::SampleSource& source, const infer::Evaluation& result) {
+  log::info("{}", source.describe());
+  require(std::isfinite(result.loss()), Status::bad_content,
+          "the loss is {}: a weight, a scale of its codes or an adapter is NaN or "
+          "infinite, or the model's numbers are too large for the type it computes in "
+          "(--compute)",
+          result.loss());
+  log::info("loss {}  perplexity {}  tokens {}", exact(result.loss()),
+            fixed(std::exp(result.loss()), 4), result.tokens);
+}
+
 }  // namespace
 
 int evaluate(comm::World& world, const Arguments& given) {
@@ -247,14 +259,7 @@ int evaluate(comm::World& world, const Arguments& given) {
   } else {
     result = infer::evaluate(*model, pipeline, *source);
   }
-  log::info("{}", source->describe());
-  require(std::isfinite(result.loss()), Status::bad_content,
-          "the loss is {}: a weight, a scale of its codes or an adapter is NaN or "
-          "infinite, or the model's numbers are too large for the type it computes in "
-          "(--compute)",
-          result.loss());
-  log::info("loss {}  perplexity {}  tokens {}", exact(result.loss()),
-            fixed(std::exp(result.loss()), 4), result.tokens);
+  report(*source, result);
   return 0;
 }
 
