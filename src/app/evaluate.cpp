@@ -193,11 +193,8 @@ std::int64_t target_tokens(const io::SampleSource& source, std::int64_t sequence
 // Throws Error(bad_content) where the loss is no number.
 void report(const io::SampleSource& source, const infer::Evaluation& result) {
   log::info("{}", source.describe());
-  require(std::isfinite(result.loss()), Status::bad_content,
-          "the loss is {}: a weight, a scale of its codes or an adapter is NaN or "
-          "infinite, or the model's numbers are too large for the type it computes in "
-          "(--compute)",
-          result.loss());
+  require(std::isfinite(result.loss()), Status::bad_content, "the loss is {}: {}",
+          result.loss(), why_no_number);
   log::info("loss {}  perplexity {}  tokens {}", exact(result.loss()),
             fixed(std::exp(result.loss()), 4), result.tokens);
 }

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -17,6 +16,8 @@
 #include "app/generate_batch.hpp"
 #include "app/result_path.hpp"
 #include "base/log.hpp"
+#include "base/path.hpp"
+#include "base/text.hpp"
 #include "comm/mesh.hpp"
 #include "infer/text_scores.hpp"
 #include "io/files.hpp"
@@ -37,9 +38,8 @@ void check_output(const Arguments& arguments) {
 
 ChoiceFile open_choices(const Arguments& arguments, const config::RunConfig& config) {
   const std::string path = arguments.text("--choices", "");
-  std::error_code ignored;
-  require(std::filesystem::exists(path, ignored), Status::missing_input,
-          "--choices {}: there is no such file", path);
+  require(is_there(path), Status::missing_input, "--choices {}: there is no such file",
+          path);
   ChoiceRule rule;
   rule.space = !arguments.has("--no-space");
   rule.special = arguments.has("--special-tokens");
@@ -65,6 +65,19 @@ auto progress_of(std::size_t texts) {
     last = Clock::now();
     log::info("{} of {} texts", done, texts);
   };
+}
+
+// The scores are alike on all ranks.
+void check_scores(const ChoiceFile& file, const std::string& path,
+                  const std::vector<double>& scores) {
+  std::size_t text = 0;
+  for (const Question& question : file.questions)
+    for (std::size_t choice = 0; choice < question.choices.size(); ++choice) {
+      const double score = scores[text++];
+      require(std::isfinite(score), Status::bad_content,
+              "{}: line {}: the log-likelihood of choice {} is {}: {}", one_line(path),
+              question.line, choice, score, why_no_number);
+    }
 }
 
 void report(const ChoiceFile& file, const std::vector<Taken>& taken) {
@@ -110,6 +123,7 @@ int evaluate_choices(comm::World& world, const Arguments& arguments,
   if (model == nullptr) return 0;
   const std::vector<double> scores =
       infer::score_texts(*model, pipeline, file.texts, progress_of(file.texts.size()));
+  check_scores(file, arguments.text("--choices", ""), scores);
   const std::vector<Taken> taken = take_all(file, scores);
   world.agree([&] {
     if (world.rank() == 0 && arguments.has("-o"))

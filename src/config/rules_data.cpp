@@ -133,6 +133,19 @@ void DataRules::ramp_rules() {
        ": write attention.library = \"auto\"");
 }
 
+namespace {
+
+// None where another rule says what is wrong with them.
+std::vector<NumberSpan> profiled_steps(const std::string& profile) {
+  try {
+    return parse_profile(profile).steps;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+}  // namespace
+
 void DataRules::skip_rules() {
   std::string wrong;
   for (const std::string& text : deck_[key::data.skip_steps]) {
@@ -154,6 +167,16 @@ void DataRules::skip_rules() {
       },
       key::data.skip_steps, " names a step after ", key::run.steps,
       ", the last: remove it");
+  const std::vector<NumberSpan> profiled = profiled_steps(config_.metrics.profile);
+  rule(
+      {key::metrics.profile, key::data.skip_steps},
+      [&] {
+        return std::none_of(
+            profiled.begin(), profiled.end(),
+            [&](const NumberSpan& span) { return config_.passes_over(span.first); });
+      },
+      key::metrics.profile, " begins with a step that nothing is done in by ",
+      key::data.skip_steps, ": remove it from one of them");
   const std::vector<std::int64_t>& dumped = config_.debug.dump_gradients;
   rule(
       {key::debug.dump_gradients, key::data.skip_steps},

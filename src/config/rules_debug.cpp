@@ -34,6 +34,9 @@ void Rules::fault_rule() {
        " names the start, at which there is no model yet: write step 1 or later");
   rule({key::debug.fault, key::run.steps}, step <= config_.run.steps, key::debug.fault,
        " names a step after ", key::run.steps, ", the last: write an earlier step");
+  rule({key::debug.fault, key::data.skip_steps}, !config_.passes_over(step),
+       key::debug.fault, " names a step that nothing is done in by ",
+       key::data.skip_steps, ": write another step");
   rule({key::debug.fault, key::train.objective},
        kind != FaultKind::kill_reference || config_.learns_pairs(), key::debug.fault,
        " wants a reference model, which only ", key::train.objective,

@@ -241,6 +241,11 @@ struct RunConfig {
   }
   BatchStage stage_of(std::int64_t step) const { return stage_at(stages(), step); }
   bool passes_over(std::int64_t step) const { return holds(batch.passed_over, step); }
+  // The number of the update that a step is, if those before it were made: of Adam's
+  // corrections, which are of the moments' beginning.
+  std::int64_t updates_until(std::int64_t step) const {
+    return step - steps_before(batch.passed_over, step);
+  }
   // Whether FP8 products may be made in so many parts of rows, over tensor ranks: with
   // scales of blocks each part wants a multiple of 4.
   bool cuts_rows_evenly(int parts) const {

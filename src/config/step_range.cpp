@@ -21,4 +21,15 @@ StepRange parse_step_range(std::string_view text) {
   return {*first, *last};
 }
 
+std::int64_t steps_before(std::vector<StepRange> ranges, std::int64_t step) {
+  std::ranges::sort(ranges, {}, &StepRange::first);
+  std::int64_t count = 0, counted = 0;  // up to this step
+  for (const StepRange& range : ranges) {
+    const std::int64_t last = std::min(range.last, step - 1);
+    count += std::max<std::int64_t>(last - std::max(range.first - 1, counted), 0);
+    counted = std::max(counted, last);
+  }
+  return count;
+}
+
 }  // namespace trireme::config

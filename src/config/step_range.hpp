@@ -19,6 +19,9 @@ struct StepRange {
 // and how to write it.
 StepRange parse_step_range(std::string_view text);
 
+// How many steps before `step` the ranges hold; those that several hold count once.
+std::int64_t steps_before(std::vector<StepRange> ranges, std::int64_t step);
+
 inline bool holds(const std::vector<StepRange>& ranges, std::int64_t step) {
   return std::any_of(ranges.begin(), ranges.end(),
                      [&](const StepRange& range) { return range.holds(step); });

@@ -25,8 +25,8 @@ void Engine::finish_by_device(UnderWay& step, const kernels::StepLimits& limits)
   observer.before_update();
   const std::int64_t number = step.result.step;
   step.result.learning_rate = optim::learning_rate(config_.optimizer, number);
-  store_->update(config_.optimizer, step.result.learning_rate, 1.0, number,
-                 decision_->decision());
+  store_->update(config_.optimizer, step.result.learning_rate, 1.0,
+                 config_.updates_until(number), decision_->decision());
   model_.weights_updated();
   decision_->bring(stream);
   parts_.mark(stream);

@@ -80,7 +80,7 @@ StepDifference difference(const StepPrint& first, const StepPrint& second) {
                      .sums = first_other(first.sums, second.sums),
                      .compared_own = !first.own.empty()};
   if (out.sums.empty() && !same(first.squares, second.squares))
-    out.sums = "the whole gradient";
+    out.sums = "all tensors";
   return out;
 }
 

@@ -130,7 +130,7 @@ void Engine::finish_by_host(UnderWay& step) {
   }
   if (result.update == StepResult::Update::done) {
     observer.before_update();
-    update(result, step.scale, number);
+    update(result, step.scale, config_.updates_until(number));
   }
   reports_->finish_stored();
   Stream(device_).synchronize();  // so that an observer's times are the device's

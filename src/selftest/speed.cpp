@@ -15,6 +15,7 @@
 #include "base/cpu_place.hpp"
 #include "base/log.hpp"
 #include "base/number.hpp"
+#include "base/text.hpp"
 #include "base/text_table.hpp"
 #include "comm/host_table.hpp"
 #include "comm/merge_up.hpp"
@@ -51,13 +52,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream all(text);
   for (std::string line; std::getline(all, line);) lines.push_back(line);
   return lines;
-}
-
-std::string joined(const std::vector<std::string>& texts, std::string_view between) {
-  std::string all;
-  for (const std::string& text : texts)
-    all += (all.empty() ? "" : std::string(between)) + text;
-  return all;
 }
 
 // What ranks must have in common to be compared.

@@ -51,9 +51,12 @@ Health::Health(comm::World& world, comm::Mesh& mesh, const config::RunConfig& co
   if (config.health.check_replicas_every > 0 && !has_replicas())
     log::warn(
         "health.check_replicas_every = {}: each rank alone holds its part of the "
-        "weights, so that none are compared: health.rerun_every = {} compares two runs "
-        "of a step",
-        config.health.check_replicas_every, config.health.check_replicas_every);
+        "weights, so that none are compared{}",
+        config.health.check_replicas_every,
+        mesh.device().is_host() && !config.precision.error_feedback
+            ? format(": health.rerun_every = {} compares two runs of a step",
+                     config.health.check_replicas_every)
+            : std::string());
 }
 
 // Whether this rank holds a weight that another one holds, too.

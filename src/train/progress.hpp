@@ -11,7 +11,8 @@ namespace trireme::train {
 struct Progress {
   std::int64_t step = 0;        // optimizer steps done
   std::int64_t tokens = 0;      // trained on
-  std::int64_t first_step = 0;  // steps done when this start began
+  // Steps done before the first that this start trains: those of data.skip_steps move it.
+  std::int64_t first_step = 0;
   // Of these, those that this directory's metrics tell of: none where the checkpoint is
   // another directory's. On rank 0 (Checkpoints).
   std::int64_t own_steps = 0;

@@ -287,8 +287,7 @@ engine::StepResult Trainer::train_step() {
 // nothing is learned from them. It counts as done.
 void Trainer::pass_over() {
   const std::int64_t before = progress_.step;
-  if (before == progress_.first_step || !config_.passes_over(before))
-    say_passed_over(before + 1);
+  if (before >= said_until_) said_until_ = say_passed_over(before + 1);
   read_batch();
   progress_.step = before + 1;
   // The first step that is trained is the one that sets up what later ones find.
@@ -302,8 +301,8 @@ void Trainer::pass_over() {
     engine_->average_copies(*observers_);
 }
 
-// Of all steps in a row from `first` on.
-void Trainer::say_passed_over(std::int64_t first) {
+// Of all steps in a row from `first` on; returns the last.
+std::int64_t Trainer::say_passed_over(std::int64_t first) {
   std::int64_t last = first;
   while (last < config_.run.steps && config_.passes_over(last + 1)) ++last;
   const config::BatchStage end = config_.stage_of(last);
@@ -315,6 +314,7 @@ void Trainer::say_passed_over(std::int64_t first) {
                                 .set("step", first)
                                 .set("event", std::string("passed over"))
                                 .set("last_step", last));
+  return last;
 }
 
 void Trainer::make_ready_to_save(bool saves) {

@@ -74,7 +74,7 @@ class Trainer {
   void step();
   engine::StepResult train_step();
   void pass_over();
-  void say_passed_over(std::int64_t first);
+  std::int64_t say_passed_over(std::int64_t first);
   const engine::Batch& read_batch();
   void make_ready_to_save(bool saves);
   void validate();
@@ -90,6 +90,7 @@ class Trainer {
   launch::BatchJob job_;  // on rank 0
   Progress progress_;
   std::int64_t source_bytes_ = 0;  // that this rank keeps
+  std::int64_t said_until_ = 0;    // the last step that was said to be passed over
   std::optional<engine::SampleRoute> route_;
   std::unique_ptr<io::SampleSource> source_;
   std::optional<Validation> validation_;

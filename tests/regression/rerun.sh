@@ -91,6 +91,9 @@ check "an interruption" expect 70 "injected fault"
 run 2 train $deck run.directory="$work/resumed" $base $long checkpoint.every=5
 check "a restart within them" test "$status" = 0
 check "... goes on to the bit" identical two resumed
+train first 1 precision.compute=fp64 run.steps=5 'data.skip_steps=["1-3"]'
+check "the first steps are said once" test "$(grep -c 'are passed over' "$work/out")" = 1
+check "... and written once" test "$(grep -c '"passed over"' "$work/first/metrics.jsonl")" = 1
 # ... by an earlier checkpoint, beside the run that had trained on them
 train before 2 precision.compute=fp64 checkpoint.every=2 checkpoint.at_end=false run.steps=5
 run 2 train $deck run.directory="$work/before" $base precision.compute=fp64 run.steps=5 'data.skip_steps=["5"]'

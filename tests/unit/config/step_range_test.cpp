@@ -30,5 +30,15 @@ TEST(StepRange, BothEndsBelongToIt) {
   for (const std::int64_t step : {1, 2, 6, 7, 9}) EXPECT_FALSE(holds(ranges, step));
 }
 
+TEST(StepRange, CountsThoseBeforeAStepOnce) {
+  const std::vector<StepRange> ranges = {{8, 8}, {3, 5}, {4, 6}};
+  EXPECT_EQ(steps_before({}, 9), 0);
+  EXPECT_EQ(steps_before(ranges, 3), 0);
+  EXPECT_EQ(steps_before(ranges, 5), 2);
+  EXPECT_EQ(steps_before(ranges, 7), 4);
+  EXPECT_EQ(steps_before(ranges, 8), 4);
+  EXPECT_EQ(steps_before(ranges, 100), 5);
+}
+
 }  // namespace
 }  // namespace trireme::config

@@ -77,7 +77,7 @@ TEST(Reruns, DifferencesOfTwoRuns) {
   second.squares = -nan;
   EXPECT_FALSE(difference(first, second).any());
   second.squares = 2;
-  EXPECT_EQ(difference(first, second).sums, "the whole gradient");
+  EXPECT_EQ(difference(first, second).sums, "all tensors");
   second.sums[0].bits = 4;
   second.own[1].bits = 4;
   second.loss = std::nextafter(1.5, 2.0);

@@ -25,6 +25,12 @@ const std::vector<Case> cases = {
     {{"data.skip_steps=[\"3-5\"]", "debug.dump_gradients=[4]"},
      1,
      {"debug.dump_gradients = [4]", "data.skip_steps"}},
+    {{"data.skip_steps=[\"3-5\"]", "metrics.profile=4-6"},
+     1,
+     {"metrics.profile = \"4-6\" begins with a step that nothing is done in"}},
+    {{"data.skip_steps=[\"3-5\"]", "debug.fault=kill@4@0"},
+     1,
+     {"debug.fault = \"kill@4@0\" names a step that nothing is done in"}},
 };
 
 TEST(RunConfigHealth, EachRuleBroken) {
