@@ -2,18 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint_folder.hpp"
 
+#include <fcntl.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "base/log.hpp"
 #include "base/system_reason.hpp"
 #include "io/files.hpp"
+#include "io/link_target.hpp"
 
 namespace trireme::io {
 namespace {
@@ -21,12 +21,6 @@ namespace {
 // What is not complete, or not any more, has a name that starts with a dot.
 constexpr std::string_view temporary_prefix = ".step-";
 constexpr std::string_view trash_prefix = ".trash-";
-
-// What a link names, or "".
-std::string target_of(const std::string& link) {
-  std::error_code none;
-  return std::filesystem::read_symlink(link, none).string();
-}
 
 // Where a link is made before it gets its name.
 std::string new_link_name(const std::string& link) { return "." + link + ".tmp"; }
@@ -160,7 +154,7 @@ void point_latest(const std::string& directory, const std::string& name) {
 // The link is our own: it is replaced, never followed.
 bool point_link(const std::string& directory, const std::string& link,
                 const std::string& name) {
-  if (target_of(directory + "/" + link) == name) return false;
+  if (link_target(AT_FDCWD, directory + "/" + link) == name) return false;
   const Directory folder = Directory::own(directory);
   const std::string made = new_link_name(link);
   const int at = folder.descriptor();
@@ -202,7 +196,7 @@ std::vector<std::string> set_old_aside(const std::string& directory, std::int64_
       continue;
     const std::string trash = std::string(trash_prefix) + name;
     try {
-      if (best == nullptr && target_of(folder.path_of(best_name)) == name)
+      if (best == nullptr && link_target(folder.descriptor(), best_name) == name)
         folder.remove(best_name);
       folder.rename(name, trash);
       aside.push_back(trash);

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -24,6 +23,7 @@
 #include "io/checkpoint_manifest_json.hpp"
 #include "io/checkpoint_verify.hpp"
 #include "io/digest.hpp"
+#include "io/link_target.hpp"
 #include "io/plain_file.hpp"
 
 namespace trireme::io {
@@ -51,12 +51,6 @@ void check_size(const Directory& folder, const std::string& name, std::int64_t b
   if (!S_ISREG(status.st_mode)) const PlainFile refused(folder, name);
   require(status.st_size == bytes, Status::bad_content,
           "{}: has {} bytes, but {} were written", path, status.st_size, bytes);
-}
-
-std::string target_of(int folder, const std::string& link) {
-  std::array<char, PATH_MAX> target{};
-  const ssize_t length = ::readlinkat(folder, link.c_str(), target.data(), target.size());
-  return length < 0 ? "" : std::string(target.data(), static_cast<std::size_t>(length));
 }
 
 // What the work says, or the error that it ends with.
@@ -230,11 +224,11 @@ std::vector<std::int64_t> steps_in(const std::string& directory) {
 }
 
 std::string latest_target(const Directory& folder) {
-  return target_of(folder.descriptor(), latest_name);
+  return link_target(folder.descriptor(), latest_name);
 }
 
 std::string latest_target(const std::string& directory) {
-  return target_of(AT_FDCWD, directory + "/" + latest_name);
+  return link_target(AT_FDCWD, directory + "/" + latest_name);
 }
 
 std::string mesh_text(const comm::MeshShape& mesh) {

@@ -199,6 +199,11 @@ damaged 65 'scales .* are missing' gptq q_proj.scales q_proj.scalez
 damaged 65 'has the shape .*, where .* was expected' gptq '"bits": 4' '"bits": 8'
 damaged 65 'checkpoint_format' gptq '"checkpoint_format": "gptq"' '"checkpoint_format": "marlin"'
 damaged 65 'zero points .* are missing' awq q_proj.qzeros q_proj.qzeroz
-damaged 65 'has the group -1, of which there are' gptq_order '(\} *)\x02\x00\x00\x00' '$1\xff\xff\xff\xff'
 damaged 65 'is no layout' awq '"version": "gemm"' '"version": "gemv"'
+# One of the groups of inputs is -1, which stands for "no order" where all are.
+rm -rf "$work/bad"
+cp -r gptq_order "$work/bad"
+perl -0777 -pi -e 's/(\} *)\x02\x00\x00\x00/$1\xff\xff\xff\xff/' "$work/bad/model.safetensors"
+run 1 convert "$work/bad" "$work/bad.ck"
+check "damaged: a group of inputs" expect 65 "has the group -1, of which there are 4"
 finish
