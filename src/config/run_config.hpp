@@ -246,6 +246,10 @@ struct RunConfig {
   std::int64_t updates_until(std::int64_t step) const {
     return step - steps_before(batch.passed_over, step);
   }
+  // Steps behind `from`, up to `to`, that are trained.
+  std::int64_t trained_steps(std::int64_t from, std::int64_t to) const {
+    return updates_until(to + 1) - updates_until(from + 1);
+  }
   // Whether FP8 products may be made in so many parts of rows, over tensor ranks: with
   // scales of blocks each part wants a multiple of 4.
   bool cuts_rows_evenly(int parts) const {

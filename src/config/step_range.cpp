@@ -14,10 +14,14 @@ StepRange parse_step_range(std::string_view text) {
   const auto first = parse_number<std::int64_t>(text.substr(0, dash));
   const auto last =
       dash < text.size() ? parse_number<std::int64_t>(text.substr(dash + 1)) : first;
-  require(first && last && *first >= 1 && *first <= *last, Status::bad_content,
-          "\"{}\" is no range of steps: write the first and the last, as \"1200-1210\", "
-          "or one step, as \"1200\"",
-          std::string(text));
+  constexpr std::string_view remedy =
+      "write the first and the last, as \"1200-1210\", or one step, as \"1200\"";
+  require(first && last, Status::bad_content, "\"{}\" is no range of steps: {}", text,
+          remedy);
+  require(*first >= 1, Status::bad_content, "\"{}\": steps are counted from 1: {}", text,
+          remedy);
+  require(*first <= *last, Status::bad_content, "\"{}\" ends before it begins: {}", text,
+          remedy);
   return {*first, *last};
 }
 

@@ -70,8 +70,9 @@ void Recorder::print(const engine::StepResult& result) const {
   const double tokens = tokens_of_step();
   const double rate_of_flops = tokens / times_.total * of_all_steps_.flops.full;
   const std::string of = std::to_string(config_.run.steps);
-  const double left =
-      progress_.step_seconds * static_cast<double>(config_.run.steps - progress_.step);
+  const auto steps_left =
+      static_cast<double>(config_.trained_steps(progress_.step, config_.run.steps));
+  const double left = progress_.step_seconds * steps_left;
   // What a narrow terminal has no room for is in metrics.jsonl: memory goes first, which
   // hardly changes, then the schedule's rate.
   enum Worth { always, memory, rate, rounds, mfu, right, norm, margin };
@@ -111,11 +112,12 @@ void Recorder::show_progress(const engine::StepResult& result) const {
   if (!log::is_live()) return;
   const double share = static_cast<double>(progress_.step) /
                        static_cast<double>(std::max<std::int64_t>(config_.run.steps, 1));
-  log::live(format("{} {} {}/{}  loss {}  {} tok/s  left {}", bar(share, 20),
-                   percent(share), progress_.step, config_.run.steps,
-                   fixed(result.loss, 4), human_count(tokens_of_step() / times_.total),
-                   left_text(progress_.step_seconds *
-                             static_cast<double>(config_.run.steps - progress_.step))));
+  log::live(format(
+      "{} {} {}/{}  loss {}  {} tok/s  left {}", bar(share, 20), percent(share),
+      progress_.step, config_.run.steps, fixed(result.loss, 4),
+      human_count(tokens_of_step() / times_.total),
+      left_text(progress_.step_seconds * static_cast<double>(config_.trained_steps(
+                                             progress_.step, config_.run.steps)))));
 }
 
 // At the end of the run: means over its steps. Collective.
@@ -149,13 +151,16 @@ void Recorder::report() {
 }
 
 void Recorder::finish(Status status) {
-  const std::int64_t steps = progress_.step - progress_.first_step;
+  const std::int64_t steps = config_.trained_steps(progress_.first_step, progress_.step);
   write("event", io::Record()
                      .set("step", progress_.step)
                      .set("event", std::string("end"))
                      .set("status", static_cast<std::int64_t>(status))
                      .set("seconds", sums_.seconds));
   trackers_.finish(status == Status::done ? io::RunEnd::done : io::RunEnd::stopped);
+  if (steps == 0 && config_.passes_over(progress_.step))
+    log::always(format("{}  no step was trained: data.skip_steps passes over them",
+                       status == Status::done ? "done    " : "stopped "));
   if (steps == 0 || sums_.seconds <= 0) return;
   const double rate = static_cast<double>(sums_.tokens) / sums_.seconds;
   const std::string& directory = config_.run.directory;

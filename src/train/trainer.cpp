@@ -290,6 +290,9 @@ void Trainer::pass_over() {
   if (before >= said_until_) said_until_ = say_passed_over(before + 1);
   read_batch();
   progress_.step = before + 1;
+  recorder_->write(
+      "event",
+      io::Record().set("step", progress_.step).set("event", std::string("passed over")));
   // The first step that is trained is the one that sets up what later ones find.
   if (before == progress_.first_step) progress_.first_step = progress_.step;
   // Whoever stops the run is heard here, too.
@@ -307,13 +310,10 @@ std::int64_t Trainer::say_passed_over(std::int64_t first) {
   while (last < config_.run.steps && config_.passes_over(last + 1)) ++last;
   const config::BatchStage end = config_.stage_of(last);
   const std::int64_t begin = config_.stage_of(first).sequence_of(first);
-  log::info(
-      "steps {} to {} are passed over (data.skip_steps): samples {} to {} of the order",
-      first, last, begin, end.sequence_of(last) + end.global - 1);
-  recorder_->write("event", io::Record()
-                                .set("step", first)
-                                .set("event", std::string("passed over"))
-                                .set("last_step", last));
+  log::info("{} passed over (data.skip_steps): samples {} to {} of the order",
+            first == last ? format("step {} is", first)
+                          : format("steps {} to {} are", first, last),
+            begin, end.sequence_of(last) + end.global - 1);
   return last;
 }
 
