@@ -23,7 +23,7 @@ both() {
     for key in loss grad_norm tokens skipped; do field "$work/run/metrics.jsonl" $key; done \
       >"$work/numbers.$judge"
     # Loss and norm come together on the GPU.
-    grep -c '"everyone": {.*"all_gather": {"calls": 1, "bytes": 16,.*"replicas"' \
+    grep -c '"everyone": {.*"all_gather": {"calls": 1, "bytes": 16[,}].*"replicas"' \
       "$work/run/metrics.jsonl" >"$work/steps_of_gpu.$judge"
   done
 }
