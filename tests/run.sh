@@ -15,8 +15,9 @@
 #             hour, and not part of all
 #   TRIREME_TEST_JOBS=<n>      half cores for tests (default: twice the cores)
 #   TRIREME_FUZZ_SECONDS=<n>   for each parser that is fuzzed (default: 16)
-#   TRIREME_TEST_END=<time>    seconds since 1970: fuzzing is left out, and said to be, where
-#                              fewer than ten minutes are left until then
+#   TRIREME_TEST_END=<time>    seconds since 1970: fuzzing, and before it the reading of the
+#                              CUDA kernels' code, are left out, and said to be, where too
+#                              few minutes are left until then (ten, twelve)
 # Fails if any part fails; the last lines say how each went.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 70
@@ -69,6 +70,12 @@ build_and_test() {
   fi
 }
 
+# too_late NAME SECONDS: whether fewer are left until TRIREME_TEST_END, which is reported.
+too_late() {
+  [ -n "${TRIREME_TEST_END:-}" ] && [ "$(date +%s)" -gt $((TRIREME_TEST_END - $2)) ] || return 1
+  report "$1" 0 "left out: this machine was too slow for it (TRIREME_TEST_END)"
+}
+
 # Compiles and links the CUDA back end, and the tests that only a GPU runs. The program must
 # start and train on the CPUs of a machine without a GPU: the parity test runs with it. That
 # build is quick rather than good; what kernels become is read from those compiled in earnest.
@@ -85,6 +92,7 @@ test_cuda() {
     report "CUDA build" 1 "failed"
   fi
   heading "code of the CUDA kernels"
+  if too_late "CUDA kernels" 720; then return; fi
   if cmake/setup.sh tests roofline &&
     tests/bench/roofline.sh --check build/tests/tests/bench/roofline; then
     report "CUDA kernels" 0 "all read: no spills, and stores as wide as the table says"
@@ -108,10 +116,7 @@ trains_on_cpus() {
 test_fuzz() {
   heading "fuzzing"
   local seconds=${TRIREME_FUZZ_SECONDS:-16} status=0
-  if [ -n "${TRIREME_TEST_END:-}" ] && [ "$(date +%s)" -gt $((TRIREME_TEST_END - 600)) ]; then
-    report "fuzzing" 0 "left out: this machine was too slow for it (TRIREME_TEST_END)"
-    return
-  fi
+  if too_late "fuzzing" 600; then return; fi
   cmake/setup.sh fuzz fuzzers || status=$?
   if [ $status -eq 77 ]; then
     report "fuzzing" 0 "left out: no clang"
