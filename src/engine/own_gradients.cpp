@@ -79,8 +79,7 @@ StepDifference difference(const StepPrint& first, const StepPrint& second) {
                      .own = first_other(first.own, second.own),
                      .sums = first_other(first.sums, second.sums),
                      .compared_own = !first.own.empty()};
-  if (out.sums.empty() && !same(first.squares, second.squares))
-    out.sums = "all tensors";
+  if (out.sums.empty() && !same(first.squares, second.squares)) out.sums = "all tensors";
   return out;
 }
 

@@ -9,8 +9,8 @@ namespace trireme::train {
 
 // The trainer's parts share one. Each field has one writer.
 struct Progress {
-  std::int64_t step = 0;        // optimizer steps done
-  std::int64_t tokens = 0;      // trained on
+  std::int64_t step = 0;    // optimizer steps done
+  std::int64_t tokens = 0;  // trained on
   // Steps done before the first that this start trains: those of data.skip_steps move it.
   std::int64_t first_step = 0;
   // Of these, those that this directory's metrics tell of: none where the checkpoint is
