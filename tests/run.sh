@@ -15,9 +15,10 @@
 #             hour, and not part of all
 #   TRIREME_TEST_JOBS=<n>      half cores for tests (default: twice the cores)
 #   TRIREME_FUZZ_SECONDS=<n>   for each parser that is fuzzed (default: 16)
-#   TRIREME_TEST_END=<time>    seconds since 1970: fuzzing, and before it the reading of the
-#                              CUDA kernels' code, are left out, and said to be, where too
-#                              few minutes are left until then (ten, twelve)
+#   TRIREME_TEST_END=<time>    seconds since 1970: fuzzing, before it the reading of the CUDA
+#                              kernels' code, and before that the sanitizers, are left out,
+#                              and said to be, where too few minutes are left until then
+#                              (ten, twelve, twenty)
 # Fails if any part fails; the last lines say how each went.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 70
@@ -158,8 +159,9 @@ run_part() {
     gpu) build_and_test "emulated GPU" ci gpu_tests -L '^gpu$' -LE '^long$' ;;
     nccl) build_and_test "emulated NCCL" ci gpu_tests -L '^gpu$' -L '^long$' ;;
     sanitize)
-      build_and_test "sanitizers" ci-sanitize unit_and_pair_tests \
-        -L '^(unit|ranks-2)$' -LE '^(regression|reference|long)$'
+      too_late "sanitizers" 1200 ||
+        build_and_test "sanitizers" ci-sanitize unit_and_pair_tests \
+          -L '^(unit|ranks-2)$' -LE '^(regression|reference|long)$'
       ;;
     cuda) test_cuda ;;
     fuzz) test_fuzz ;;

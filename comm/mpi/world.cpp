@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/world.hpp"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <numeric>
 #include <string_view>
 
+#include "base/cpu_place.hpp"
 #include "base/cuda/prepare.hpp"
 #include "base/log.hpp"
 #include "base/number.hpp"
@@ -81,13 +81,6 @@ void check_open_files() {
                static_cast<std::int64_t>(fewest_open_files),
                static_cast<std::int64_t>(usual_open_files)));
   ::_exit(static_cast<int>(Status::resources));
-}
-
-int cores_of_process() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
 }
 
 int tag_limit(MPI_Comm comm) {
@@ -180,8 +173,8 @@ void World::start_mpi(int argc, char** argv) {
     throw;
   }
   // A rank that is bound to one core has it for itself.
-  const int cores = cores_of_process();
-  state_->spin = cores == 1 || cores >= ranks_on_node_;
+  const auto cores = static_cast<int>(allowed_cores().size());
+  state_->spin = cores <= 1 || cores >= ranks_on_node_;
 }
 
 World::~World() {

@@ -5,12 +5,13 @@
 #include <dlfcn.h>
 #include <dnnl.h>
 #include <omp.h>
-#include <sched.h>
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
+#include "base/cpu_place.hpp"
 #include "base/environment.hpp"
 #include "base/error.hpp"
 #include "base/thread_signals.hpp"
@@ -29,13 +30,6 @@ const bool environment_is_clear = forget_variables(
 
 int pool_threads = 1;
 bool runtime_exists = false;
-
-// Cores that this process may run on, as the launcher has bound it.
-int cores_of_process() {
-  cpu_set_t mask;
-  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return omp_get_num_procs();
-  return CPU_COUNT(&mask);
-}
 
 // A function of whichever BLAS was linked, or null: OpenBLAS's own calls are absent from
 // other libraries.
@@ -127,7 +121,17 @@ int threads() { return pool_threads; }
 int usual_threads(int ranks_on_node) {
   if (std::getenv("OMP_NUM_THREADS") != nullptr)
     return std::max(1, omp_get_max_threads());
-  return std::max(1, cores_of_process() / std::max(1, ranks_on_node));
+  return std::max(1,
+                  static_cast<int>(allowed_cores().size()) / std::max(1, ranks_on_node));
+}
+
+std::vector<int> cores_of_threads() {
+  std::vector<std::vector<int>> of_each(static_cast<std::size_t>(pool_threads));
+#pragma omp parallel num_threads(pool_threads)
+  of_each[static_cast<std::size_t>(omp_get_thread_num())] = cores_of_this_thread();
+  std::set<int> all;
+  for (const std::vector<int>& cores : of_each) all.insert(cores.begin(), cores.end());
+  return {all.begin(), all.end()};
 }
 
 std::vector<std::pair<std::string, std::string>> library_versions() {

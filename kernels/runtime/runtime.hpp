@@ -23,6 +23,8 @@ class Runtime {
 int threads();
 // How many Runtime(0, ranks_on_node) takes.
 int usual_threads(int ranks_on_node);
+// Cores that one of these threads or several may run on, ascending, as they are bound.
+std::vector<int> cores_of_threads();
 
 // Name and version of each library that the kernels are built on, e.g. {"oneDNN",
 // "2.6.3"},

@@ -11,22 +11,19 @@
 
 #include "base/error.hpp"
 #include "base/number.hpp"
-#include "io/lines.hpp"
+#include "io/json_fields.hpp"
+#include "io/json_lines.hpp"
 #include "text/unicode.hpp"
 #include "text/utf8.hpp"
 
 namespace trireme::app {
 namespace {
 
-constexpr int deepest = 64;  // objects and lists of a line that are open at once
 constexpr std::size_t most_choices = 1000;
 
 constexpr std::array context_names = {"context", "query", "question"};
 constexpr std::array choices_names = {"choices", "endings"};
 constexpr std::array answer_names = {"answer", "label", "gold", "answerKey"};
-
-// Some editors begin a file of UTF-8 with it.
-constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 // The first of these fields that a line has.
 io::JsonField field_of(const io::JsonField& line, std::span<const char* const> names,
@@ -173,22 +170,13 @@ void add_texts(ChoiceFile& all, const std::string& context, const Question& ques
 ChoiceFile read_choices(const std::string& path, const ChoiceRule& rule,
                         const ModelText& text) {
   ChoiceFile all;
-  io::LineReader lines(path);
-  std::size_t number = 0;
-  while (auto line = lines.next()) {
-    ++number;
-    if (number == 1 && line->starts_with(byte_order_mark))
-      line->erase(0, byte_order_mark.size());
-    const std::string source = format("{}: line {}", path, number);
-    require(line->size() < io::LineReader::most_line_bytes, Status::bad_content,
-            "{}: is longer than {} bytes", source, io::LineReader::most_line_bytes);
-    if (line->find_first_not_of(" \t\r") == std::string::npos) continue;
-    const io::Json json = io::parse_json(*line, deepest, source);
-    require(json.is_object(), Status::bad_content, "{}: an object is expected", source);
-    Question question = question_of(json, source);
-    question.line = number;
+  io::JsonLines lines(path);
+  while (const auto line = lines.next()) {
+    const std::string& source = line->source;
+    Question question = question_of(line->object, source);
+    question.line = line->number;
     const std::string context =
-        field_of(io::JsonField(json, source), context_names, source).text();
+        field_of(io::JsonField(line->object, source), context_names, source).text();
     add_texts(all, context, question, rule, text, source);
     all.questions.push_back(std::move(question));
   }

@@ -7,13 +7,11 @@
 #include <cmath>
 
 #include "io/digest.hpp"
-#include "io/json_members.hpp"
-#include "io/lines.hpp"
+#include "io/json_fields.hpp"
+#include "io/json_lines.hpp"
 
 namespace trireme::app {
 namespace {
-
-constexpr int deepest = 64;  // objects and lists of a line that are open at once
 
 constexpr std::array fields = {
     "prompt", "prompt_tokens", "messages",    "id",
@@ -21,16 +19,11 @@ constexpr std::array fields = {
     "top_p",  "min_p",         "typical_p",   "repetition_penalty",
     "seed",   "stop",          "stop_tokens", "logprobs"};
 
-// Some editors begin a file of UTF-8 with it.
-constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
-
 // What one line asks for.
 class PromptLine {
  public:
   PromptLine(const io::Json& json, const std::string& source)
       : json_(json), source_(source) {
-    require(json.is_object(), Status::bad_content, "{}: an object is expected, not {}",
-            source, shown(json));
     for (const auto& [key, value] : json.items())
       require(
           std::find_if(fields.begin(), fields.end(),
@@ -87,18 +80,6 @@ class PromptLine {
   const io::Json& json_;
   std::string source_;
 };
-
-// A line in which no object has a key twice: the parser takes the last of them.
-io::Json parse_line(std::string_view line, const std::string& source) {
-  io::Json json = io::parse_json(line, deepest, source);
-  if (!json.is_object()) return json;
-  try {
-    io::for_each_member(line, 1, deepest, [](const auto&...) {});
-  } catch (const io::JsonMistake& error) {
-    fail(Status::bad_content, "{}: {}", source, error.what());
-  }
-  return json;
-}
 
 std::vector<std::int32_t> prompt_of(const PromptLine& line,
                                     const model::ModelConfig& model,
@@ -219,18 +200,10 @@ PromptFile read_prompts(const std::string& path, const GenerationDefaults& defau
                         std::int64_t samples, const model::ModelConfig& model,
                         const ModelText& text, const data::ChatTemplate* chat) {
   PromptFile all;
-  io::LineReader lines(path);
-  std::size_t number = 0, prompts = 0;
-  while (auto line = lines.next()) {
-    ++number;
-    if (number == 1 && line->starts_with(byte_order_mark))
-      line->erase(0, byte_order_mark.size());
-    const std::string source = format("{}: line {}", path, number);
-    require(line->size() < io::LineReader::most_line_bytes, Status::bad_content,
-            "{}: is longer than {} bytes", source, io::LineReader::most_line_bytes);
-    if (line->find_first_not_of(" \t\r") == std::string::npos) continue;
-    const io::Json json = parse_line(*line, source);
-    const PromptLine read(json, source);
+  io::JsonLines lines(path);
+  std::size_t prompts = 0;
+  while (const auto line = lines.next()) {
+    const PromptLine read(line->object, line->source);
     infer::Generation one = generation_of(read, defaults, model, text, chat);
     const std::int64_t count = read.integer("samples", samples, 1, 10000);
     for (std::int64_t sample = 0; sample < count; ++sample) {

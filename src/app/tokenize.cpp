@@ -6,12 +6,12 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "app/app.hpp"
 #include "app/result_path.hpp"
 #include "app/train_tokenizer.hpp"
+#include "base/cpu_place.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "io/token_formats.hpp"
@@ -61,13 +61,21 @@ std::int32_t end_token_of(const text::Tokenizer& tokenizer, const Arguments& arg
   return *id;
 }
 
+// Megatron-LM's pair is named by what its two names have in common.
+std::string name_of_pair(std::string path, io::TokenFormat format) {
+  if (format == io::TokenFormat::megatron &&
+      (path.ends_with(".bin") || path.ends_with(".idx")))
+    path.erase(path.size() - 4);
+  return path;
+}
+
 // What the command line says, and what it names.
 struct Job {
   explicit Job(const Arguments& arguments)
       : tokenizer(arguments.text("--tokenizer", "")),
-        path(arguments.text("-o", "")),
-        parts_name(last_name_of(path) + ".parts"),
         format(format_of(arguments)),
+        path(name_of_pair(arguments.text("-o", ""), format)),
+        parts_name(last_name_of(path) + ".parts"),
         info{tokenizer.digest(), tokenizer.vocabulary(),
              end_token_of(tokenizer, arguments)},
         dtype(io::token_dtype(format, info.vocabulary)) {
@@ -80,8 +88,8 @@ struct Job {
   }
 
   text::Tokenizer tokenizer;
-  std::string path, parts_name;
   io::TokenFormat format;
+  std::string path, parts_name;
   io::TokenFileInfo info;
   DType dtype;
   std::optional<std::string> field;
@@ -228,7 +236,7 @@ void check_output(const Job& job, const std::vector<std::string>& read) {
 }
 
 int threads_of(const Arguments& arguments, const comm::World& world) {
-  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  const auto cores = static_cast<std::int64_t>(allowed_cores().size());
   return static_cast<int>(arguments.integer(
       "--threads", std::max<std::int64_t>(cores / world.ranks_on_node(), 1), 1, 1024));
 }

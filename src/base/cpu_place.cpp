@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/cpu_place.hpp"
 
+#include <dlfcn.h>
+#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -9,7 +11,9 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <system_error>
+#include <utility>
 
 #include "base/format.hpp"
 
@@ -17,6 +21,42 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int most_cores = 1 << 18;  // more than any node has
+
+// A cpu_set_t of any size.
+class CoreSet {
+ public:
+  explicit CoreSet(int size)
+      : size_(size), set_(CPU_ALLOC(static_cast<std::size_t>(size))) {
+    if (set_ == nullptr) throw std::bad_alloc();
+    CPU_ZERO_S(bytes(), set_);
+  }
+  CoreSet(const CoreSet&) = delete;
+  CoreSet& operator=(const CoreSet&) = delete;
+  ~CoreSet() { CPU_FREE(set_); }
+
+  cpu_set_t* get() const { return set_; }
+  std::size_t bytes() const { return CPU_ALLOC_SIZE(static_cast<std::size_t>(size_)); }
+  void add(int core) { CPU_SET_S(static_cast<std::size_t>(core), bytes(), set_); }
+  std::vector<int> cores() const {
+    std::vector<int> cores;
+    for (int core = 0; core < size_; ++core)
+      if (CPU_ISSET_S(static_cast<std::size_t>(core), bytes(), set_))
+        cores.push_back(core);
+    return cores;
+  }
+
+ private:
+  int size_;
+  cpu_set_t* set_;
+};
+
+// A function of a library that may not be linked, or null.
+template <class F>
+F* find_function(const char* name) {
+  return reinterpret_cast<F*>(::dlsym(RTLD_DEFAULT, name));
+}
 
 std::string first_line(const fs::path& path) {
   std::ifstream file(path);
@@ -35,21 +75,20 @@ std::vector<fs::path> entries(const fs::path& directory) {
   return found;
 }
 
-std::vector<int> allowed_cores() {
-  // A mask of 1,024 cores is too small for some nodes.
-  for (int size = 1024; size <= 1 << 18; size *= 4) {
-    cpu_set_t* set = CPU_ALLOC(static_cast<std::size_t>(size));
-    if (!set) break;
-    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(size));
-    CPU_ZERO_S(bytes, set);
-    const bool known = ::sched_getaffinity(0, bytes, set) == 0;
-    std::vector<int> cores;
-    for (int core = 0; known && core < size; ++core)
-      if (CPU_ISSET_S(static_cast<std::size_t>(core), bytes, set)) cores.push_back(core);
-    CPU_FREE(set);
-    if (known) return cores;
+// Of all places of OpenMP together; empty: it binds no threads, or is not linked.
+std::vector<int> openmp_places() {
+  const auto count = find_function<int()>("omp_get_num_places");
+  const auto size = find_function<int(int)>("omp_get_place_num_procs");
+  const auto read = find_function<void(int, int*)>("omp_get_place_proc_ids");
+  std::vector<int> cores;
+  if (count == nullptr || size == nullptr || read == nullptr) return cores;
+  for (int place = 0; place < count(); ++place) {
+    std::vector<int> more(static_cast<std::size_t>(std::max(size(place), 0)));
+    if (more.empty()) continue;
+    read(place, more.data());
+    cores.insert(cores.end(), more.begin(), more.end());
   }
-  return {};
+  return cores;
 }
 
 std::string processor_name() {
@@ -116,9 +155,40 @@ std::vector<int> parse_ranges(std::string_view text) {
   return numbers;
 }
 
-CpuPlace cpu_place() {
-  CpuPlace place;
-  place.cores = allowed_cores();
+std::vector<int> cores_of_this_thread() {
+  // A mask of 1,024 cores is too small for some nodes.
+  for (int size = 1024; size <= most_cores; size *= 4) {
+    const CoreSet set(size);
+    if (::sched_getaffinity(0, set.bytes(), set.get()) == 0) return set.cores();
+  }
+  return {};
+}
+
+std::vector<int> allowed_cores() {
+  std::vector<int> cores = cores_of_this_thread();
+  const std::vector<int> places = openmp_places();
+  cores.insert(cores.end(), places.begin(), places.end());
+  std::sort(cores.begin(), cores.end());
+  cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
+  return cores;
+}
+
+void unbind_new_threads() {
+#ifdef __GLIBC__
+  const std::vector<int> all = allowed_cores();
+  if (all == cores_of_this_thread()) return;  // new threads inherit this
+  CoreSet set(all.back() + 1);
+  for (const int core : all) set.add(core);
+  pthread_attr_t usual;
+  if (::pthread_getattr_default_np(&usual) != 0) return;
+  if (::pthread_attr_setaffinity_np(&usual, set.bytes(), set.get()) == 0)
+    ::pthread_setattr_default_np(&usual);
+  ::pthread_attr_destroy(&usual);
+#endif
+}
+
+CpuPlace cpu_place(std::vector<int> cores) {
+  CpuPlace place{std::move(cores), {}};
   for (const fs::path& node : entries("/sys/devices/system/node")) {
     const std::string name = node.filename().string();
     if (!name.starts_with("node")) continue;

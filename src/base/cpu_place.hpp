@@ -13,13 +13,26 @@ namespace trireme {
 std::string ranges_text(const std::vector<int>& numbers);
 std::vector<int> parse_ranges(std::string_view text);
 
+// Cores that the calling thread may run on, ascending: its affinity mask.
+std::vector<int> cores_of_this_thread();
+
+// Cores that this process may run on, ascending: those of the calling thread. Where
+// OMP_PROC_BIND or OMP_PLACES is set, OpenMP has bound the initial thread to one place
+// before main() began: then those of all places, too.
+std::vector<int> allowed_cores();
+
+// Threads that are created from here on may run on all allowed_cores(). Without this they
+// would stay on the place that the initial thread is bound to, with the compute thread
+// there; OpenMP's own threads keep their places.
+void unbind_new_threads();
+
 struct CpuPlace {
-  std::vector<int> cores;       // logical ones that this process may run on
+  std::vector<int> cores;       // logical ones
   std::vector<int> numa_nodes;  // that they belong to; empty: unknown
 };
 
-// Of this process now.
-CpuPlace cpu_place();
+// Of these cores.
+CpuPlace cpu_place(std::vector<int> cores);
 
 // NUMA node of a PCI device ("0000:3b:00.0"), or -1: unknown.
 int numa_node_of(const std::string& pci_bus_id);

@@ -17,7 +17,7 @@ struct ShardingStrategy {
 };
 
 // What makes a unit of sharding.
-enum class Wrap : std::uint8_t { block, size };
+enum class Wrap : std::uint8_t { block, size, names };
 
 enum class RecomputePolicy : std::uint8_t { none, selective, full };
 
@@ -160,12 +160,17 @@ struct ParallelKeys : Section {
       *this,
       "wrap",
       "\"block\"",
-      {{"block", Wrap::block}, {"size", Wrap::size}},
-      "What is sharded and gathered as one unit: each block, or as many modules as "
-      "make wrap_parameters."};
+      {{"block", Wrap::block}, {"size", Wrap::size}, {"names", Wrap::names}},
+      "What is sharded and gathered as one unit: each block, as many modules as make "
+      "wrap_parameters, or the modules from one of wrap_names to the next."};
   Integer wrap_parameters{*this,           "wrap_parameters",
                           "parameters",    "0",
                           within(0, 1e15), "Least size of a unit with wrap = \"size\"."};
+  Strings wrap_names{
+      *this, "wrap_names", "[]",
+      "With wrap = \"names\": modules that begin a unit, of \"embedding\", \"block 0\", "
+      "\"block 1\", ... and \"head\", where * stands for anything: [\"block *\"] is a "
+      "unit for each block. What comes first on a pipeline stage begins one, too."};
   Integer prefetch{*this,
                    "prefetch",
                    "units",

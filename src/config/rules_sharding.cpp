@@ -1,6 +1,12 @@
 // Rules about sharding and recomputation.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/format.hpp"
 #include "config/rules.hpp"
+#include "optim/parameter_groups.hpp"
 
 namespace trireme::config {
 
@@ -94,9 +100,30 @@ void Rules::wrap_rules() {
          return advise({{key::parallel.wrap, {"\"size\"", "\"block\""}},
                         {key::parallel.wrap_parameters, {"0", "1000000"}}});
        });
+  const std::vector<std::string> names = deck_[key::parallel.wrap_names];
+  rule({key::parallel.wrap, key::parallel.wrap_names},
+       (deck_[key::parallel.wrap] == Wrap::names) == !names.empty(), key::parallel.wrap,
+       " with ", key::parallel.wrap_names,
+       ": wrap = \"names\" needs names, and no other takes them", [&] {
+         return advise({{key::parallel.wrap, {"\"names\"", "\"block\""}},
+                        {key::parallel.wrap_names, {"[]", "[\"block *\"]"}}});
+       });
+  const auto names_a_module = [&](const std::string& pattern) {
+    for (std::int64_t layer = 0; layer < config_.model.layers; ++layer)
+      if (optim::matches(pattern, format("block {}", layer))) return true;
+    return optim::matches(pattern, "embedding") || optim::matches(pattern, "head");
+  };
+  rule(
+      {key::parallel.wrap_names, key::model.layers},
+      std::ranges::all_of(names, names_a_module), key::parallel.wrap_names, " with ",
+      key::model.layers,
+      " names a module that there is not: there are \"embedding\", \"block 0\" up to the "
+      "number of layers less one, and \"head\"");
   rule({key::parallel.wrap, key::parallel.sharding_strategy},
-       p.sharding != optim::Sharding::none || p.wrap_parameters == 0, key::parallel.wrap,
-       " has no meaning with ", key::parallel.sharding_strategy, ": remove it");
+       p.sharding != optim::Sharding::none ||
+           (p.wrap_parameters == 0 && p.wrap_names.empty()),
+       key::parallel.wrap, " has no meaning with ", key::parallel.sharding_strategy,
+       ": remove it");
 }
 
 void Rules::recompute_rules() {

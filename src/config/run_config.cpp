@@ -90,6 +90,8 @@ void resolve_parallel(const io::Deck& deck, int ranks, int ranks_on_node,
   parallel.order = mesh.context == 1 ? ContextOrder::contiguous : order;
   if (deck[key::parallel.wrap] == Wrap::size)
     parallel.wrap_parameters = deck[key::parallel.wrap_parameters];
+  if (deck[key::parallel.wrap] == Wrap::names)
+    parallel.wrap_names = deck[key::parallel.wrap_names];
 }
 
 void read_recompute(const io::Deck& deck, nn::Recompute& what) {

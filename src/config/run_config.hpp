@@ -83,7 +83,8 @@ struct ParallelSettings {
   int virtual_stages = 1;                  // chunks of a pipeline rank
   std::vector<std::int64_t> stage_layers;  // of each stage; empty: cut by work
   optim::Sharding sharding = optim::Sharding::none;
-  std::int64_t wrap_parameters = 0;  // 0: a unit for each module
+  std::int64_t wrap_parameters = 0;     // 0: a unit for each module
+  std::vector<std::string> wrap_names;  // modules that begin a unit; empty: by size
   int prefetch = 1;
   int gathered_units = 0;
   optim::Offload offload = optim::Offload::none;

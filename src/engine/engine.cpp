@@ -35,6 +35,7 @@ optim::StoreConfig store_config(const config::RunConfig& config, const comm::Mes
           .overwrites = !for_gpu(mesh, device),
           .sharding = parallel.sharding,
           .wrap_parameters = parallel.wrap_parameters,
+          .wrap_names = parallel.wrap_names,
           .prefetch = parallel.prefetch,
           .gathered_units = parallel.gathered_units,
           .offload = parallel.offload,

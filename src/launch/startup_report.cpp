@@ -18,6 +18,7 @@
 #include "comm/merge_up.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
+#include "kernels/runtime/runtime.hpp"
 #include "launch/rank_looks.hpp"
 
 namespace trireme::launch {
@@ -199,7 +200,7 @@ std::vector<std::string> placement_warnings(const RankPlaces& places) {
 }
 
 void report_placement(comm::World& world, const ComputeDevice& on, int threads) {
-  const CpuPlace cpus = cpu_place();
+  const CpuPlace cpus = cpu_place(kernels::cores_of_threads());
   RankPlace mine{world.host(), "CPU", -1, cpus.cores, cpus.numa_nodes, threads};
   if (on.device.is_cuda()) {
     mine.device = on.gpu.pci_bus_id + " " + on.gpu.name;

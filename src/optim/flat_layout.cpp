@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "optim/parameter_groups.hpp"
+
 namespace trireme::optim {
 namespace {
 
@@ -26,7 +28,12 @@ struct Wrapping {
   std::vector<std::vector<int>> of_module;
 };
 
-Wrapping wrap(const std::vector<ParamModule>& modules, std::int64_t wrap_parameters) {
+Wrapping wrap(const std::vector<ParamModule>& modules, const WrapPolicy& policy) {
+  const auto is_named = [&](const ParamModule& module) {
+    return std::ranges::any_of(policy.names, [&](const std::string& pattern) {
+      return matches(pattern, module.name);
+    });
+  };
   std::map<const Param*, int> users;
   for (const auto& module : modules) {
     for (const Param* param : module.params) ++users[param];
@@ -48,14 +55,14 @@ Wrapping wrap(const std::vector<ParamModule>& modules, std::int64_t wrap_paramet
       mine.push_back(it->second);
     }
     if (own.empty()) continue;
-    if (open < 0) {
+    if (open < 0 || is_named(module)) {
       open = static_cast<int>(out.wrapped.size());
       out.wrapped.push_back({module.name, {}});
     }
     auto& params = out.wrapped[static_cast<std::size_t>(open)].params;
     params.insert(params.end(), own.begin(), own.end());
     mine.push_back(open);
-    if (parameters(params) >= wrap_parameters) open = -1;
+    if (policy.names.empty() && parameters(params) >= policy.parameters) open = -1;
   }
   return out;
 }
@@ -114,9 +121,9 @@ void append(FlatLayout& layout, FlatParameter flat, Bucket& bucket) {
 }  // namespace
 
 FlatLayout make_flat_layout(const std::vector<ParamModule>& modules,
-                            std::int64_t wrap_parameters, FlatGroups dense,
-                            FlatGroups expert, bool matrices_apart) {
-  const Wrapping wrapping = wrap(modules, wrap_parameters);
+                            const WrapPolicy& policy, FlatGroups dense, FlatGroups expert,
+                            bool matrices_apart) {
+  const Wrapping wrapping = wrap(modules, policy);
   FlatLayout layout;
   layout.buckets.resize(wrapping.wrapped.size());
   layout.buckets_of_module = wrapping.of_module;

@@ -105,13 +105,22 @@ struct FlatGroups {
   comm::Group* sum_group = nullptr;
 };
 
-// Modules in the order of forward. A flat parameter takes in modules until it has at
-// least `wrap_parameters` parameters (0: one module each; FSDP's size policy). A Param
-// that several modules use, or that both ends of the pipeline hold, is a flat parameter
-// of its own. matrices_apart: so are matrices, but for tables.
+// Which modules are put together into one flat parameter.
+struct WrapPolicy {
+  // It takes in modules until it has as many parameters (0: one module each; FSDP's size
+  // policy).
+  std::int64_t parameters = 0;
+  // Where there are any: it takes in modules until one comes whose name fits one of these
+  // patterns (matches()), in place of the above.
+  std::vector<std::string> names{};
+};
+
+// Modules in the order of forward. A Param that several modules use, or that both ends of
+// the pipeline hold, is a flat parameter of its own. matrices_apart: so are matrices, but
+// for tables.
 FlatLayout make_flat_layout(const std::vector<ParamModule>& modules,
-                            std::int64_t wrap_parameters, FlatGroups dense,
-                            FlatGroups expert, bool matrices_apart = false);
+                            const WrapPolicy& policy, FlatGroups dense, FlatGroups expert,
+                            bool matrices_apart = false);
 
 // A box of a named tensor that lies in one range of a Param's elements.
 struct ParamBox {

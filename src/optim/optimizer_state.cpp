@@ -34,20 +34,12 @@ void OptimizerState::allocate(Device device) {
   if (config.dynamic_moments())
     dynamic_ = DynamicMoments(context_, device, config.has_moment2() ? 2 : 1);
   if (!config.offloads()) return;
-  const std::int64_t elements = std::min(
-      most_staged, std::max<std::int64_t>(context_.layout.trained_shard_elements, 1));
-  if (config.offload != Offload::disk_weights)
-    staged_weight_ = flat_buffer(device, config.type(TensorClass::weight), elements,
-                                 MemoryClass::offloaded, "staged weights");
-  if (config.low_precision_state()) {
-    const std::int64_t state = NumberCodec::stagings * codec_.chunk_elements() *
-                               static_cast<std::int64_t>(size_of(config.accumulator()));
-    staged_state_ =
-        Buffer(device, DType::u8, {state}, MemoryClass::workspace, "offloaded state");
-  } else {
-    staged_gradient_ = flat_buffer(device, config.type(TensorClass::gradient_sum),
-                                   elements, MemoryClass::offloaded, "staged gradients");
-  }
+  host_ = HostUpdates(context_, device);
+  if (!config.low_precision_state()) return;
+  const std::int64_t state = NumberCodec::stagings * codec_.chunk_elements() *
+                             static_cast<std::int64_t>(size_of(config.accumulator()));
+  staged_state_ =
+      Buffer(device, DType::u8, {state}, MemoryClass::workspace, "offloaded state");
 }
 
 TensorView OptimizerState::master_shard(const FlatParameter& flat) const {
@@ -77,10 +69,10 @@ void OptimizerState::round_weights(const FlatParameter& flat) {
   Stream host(master.device());
   if (!memory_.offloads(flat) || offloads_weights(flat))
     return kernels::copy(host, master, weights);
-  const std::int64_t most = staged_weight_.view().elements();
+  const std::int64_t most = host_.weights().elements();
   for (std::int64_t done = 0; done < master.elements(); done += most) {
     const std::int64_t count = std::min(most, master.elements() - done);
-    const TensorView staged = staged_weight_.view().rows(0, count);
+    const TensorView staged = host_.weights().rows(0, count);
     kernels::copy(host, master.rows(done, count), staged);
     context_.to_device(staged, weights.rows(done, count));
   }
@@ -135,24 +127,37 @@ void OptimizerState::update_state(const Step& step) {
   // while the next one is updated.
   const bool gathers = context_.config.sharding != Sharding::none;
   Sweep sweep;
+  const FlatParameter* last = nullptr;  // whose last elements the host may still update
   memory_.start(StateMemory::Pass::updates);
   for (const FlatParameter& flat : layout.flats) {
     if (flat.frozen) continue;
+    bool added = false;
     for_each_view(flat, [&](const ParameterView& view, Range range, std::int64_t at) {
       if (flat.matrices) return;
       if (!memory_.offloads(flat))
         return add_elements(step, {flat, *view.param, at, range.count()}, sweep);
-      const std::int64_t most = staged_gradient_.view().elements();
       for (std::int64_t done = 0, count = 0; done < range.count(); done += count) {
-        count = memory_.together(flat, at + done, std::min(most, range.count() - done));
+        count = memory_.together(flat, at + done,
+                                 std::min(host_.most(), range.count() - done));
         update_offloaded(step, {flat, *view.param, at + done, count});
+        added = true;
       }
     });
     if (!gathers) continue;
     run(step, sweep);
-    weights_.all_gather(flat);
+    if (!memory_.offloads(flat)) {
+      weights_.all_gather(flat);
+      continue;
+    }
+    if (last != nullptr) {
+      if (!added) host_.finish();
+      weights_.all_gather(*last);
+    }
+    last = &flat;
   }
   run(step, sweep);
+  host_.finish();
+  if (last != nullptr) weights_.all_gather(*last);
   memory_.finish();
 }
 
@@ -214,24 +219,29 @@ void OptimizerState::run(const Step& step, Sweep& sweep) {
 // The gradient comes to the host, the new weight goes back; the state stays there, or
 // passes through windows on the disk.
 void OptimizerState::update_offloaded(const Step& step, const Elements& elements) {
+  host_.add(elements.of(step.gradients.shard(elements.flat)),
+            [this, step, elements](const TensorView& gradient, const TensorView& staged) {
+              return update_on_host(step, elements, gradient, staged);
+            });
+}
+
+TensorView OptimizerState::update_on_host(const Step& step, const Elements& elements,
+                                          const TensorView& gradient,
+                                          const TensorView& staged) {
   const auto& [flat, param, begin, count] = elements;
-  const TensorView gradient = elements.of(step.gradients.shard(flat));
-  const TensorView host_gradient = staged_gradient_.view().rows(0, count);
-  context_.to_host(gradient, host_gradient);
   const bool own_master = memory_.has_master(flat);
   const TensorView kept = weight_rows(flat, begin, count);
   const TensorView weight = own_master ? kept : TensorView();
   const bool stays = !own_master || offloads_weights(flat);
-  const TensorView host_weight = stays ? weight : staged_weight_.view().rows(0, count);
+  const TensorView host_weight = stays ? weight : staged;
   const TensorView master = own_master ? state_of(Kept::master, elements) : kept;
   const kernels::UpdateStates states{state_of(Kept::moment1, elements),
                                      state_of(Kept::moment2, elements)};
-  apply_rule(step, param, master, host_gradient, states, host_weight);
+  apply_rule(step, param, master, gradient, states, host_weight);
   const std::size_t written =
       master.bytes() + states[0].bytes() + states[1].bytes() + host_weight.bytes();
-  meter_host(host_updates, master,
-             static_cast<double>(2 * written + host_gradient.bytes()));
-  if (!stays) context_.to_device(host_weight, weight);
+  meter_host(host_updates, master, static_cast<double>(2 * written + gradient.bytes()));
+  return stays ? TensorView() : weight;
 }
 
 }  // namespace trireme::optim

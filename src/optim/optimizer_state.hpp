@@ -12,6 +12,7 @@
 #include "optim/dynamic_moments.hpp"
 #include "optim/gathered_weights.hpp"
 #include "optim/gradient_sums.hpp"
+#include "optim/host_updates.hpp"
 #include "optim/matrix_update.hpp"
 #include "optim/optimizer_config.hpp"
 #include "optim/state_memory.hpp"
@@ -45,9 +46,7 @@ class OptimizerState {
     return memory_.resident_bytes() + dynamic_.bytes();
   }
   // On the host, on the way to and from the device or a disk.
-  std::size_t staging_bytes() const {
-    return staged_gradient_.bytes() + staged_weight_.bytes() + memory_.window_bytes();
-  }
+  std::size_t staging_bytes() const { return host_.bytes() + memory_.window_bytes(); }
   std::size_t workspace_bytes() const {
     return staged_state_.bytes() + matrices_.bytes() + dynamic_.workspace_bytes();
   }
@@ -101,6 +100,8 @@ class OptimizerState {
   TensorView state_of(Kept kept, const Elements& elements) const;  // empty: there is none
   void run(const Step& step, Sweep& sweep);
   void update_offloaded(const Step& step, const Elements& elements);
+  TensorView update_on_host(const Step& step, const Elements& elements,
+                            const TensorView& gradient, const TensorView& staged);
   static kernels::Update rule_of(const Step& step, const Param& param);
   void apply_rule(const Step& step, const Param& param, const TensorView& master,
                   const TensorView& gradient, const kernels::UpdateStates& states,
@@ -129,7 +130,7 @@ class OptimizerState {
   StateScales& scales_;
   StateMemory& memory_;
   GatheredWeights& weights_;
-  Buffer staged_gradient_, staged_weight_;  // on the host
+  HostUpdates host_;     // of offloaded state
   Buffer staged_state_;  // chunks of offloaded state on the device, as it is kept
   MatrixUpdate matrices_;
   DynamicMoments dynamic_;  // beside the codes in memory_

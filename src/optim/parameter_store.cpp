@@ -37,8 +37,8 @@ StoreContext make_context(const std::vector<ParamModule>& modules,
           "weights can be offloaded only when they are sharded");
   check_recipe(config);
   return {config, mesh,
-          make_flat_layout(modules, config.wrap_parameters, dense_groups(mesh, config),
-                           expert_groups(mesh, config),
+          make_flat_layout(modules, {config.wrap_parameters, config.wrap_names},
+                           dense_groups(mesh, config), expert_groups(mesh, config),
                            config.rule->kind == UpdateKind::matrices),
           Stream(device)};
 }

@@ -41,8 +41,9 @@ struct StoreConfig {
   // memory holds. Modules then add by nn::contribute alone, and nothing is recorded.
   bool overwrites = false;
   Sharding sharding = Sharding::none;
-  std::int64_t wrap_parameters = 0;  // see make_flat_layout()
-  int prefetch = 1;                  // modules whose weights are gathered ahead
+  std::int64_t wrap_parameters = 0;     // see WrapPolicy
+  std::vector<std::string> wrap_names;  // the same
+  int prefetch = 1;                     // modules whose weights are gathered ahead
   int gathered_units = 0;  // most buckets gathered at once; 0: one module's and prefetch
   Offload offload = Offload::none;
   // Of the optimizer's state, with disk_weights of weights too; whole flat parameters.

@@ -32,6 +32,7 @@ config::RunConfig layer_deck(const config::RunConfig& config,
   deck.parallel.offload = optim::Offload::none;
   deck.parallel.offload_activations = false;
   deck.parallel.wrap_parameters = 0;
+  deck.parallel.wrap_names.clear();
   deck.parallel.stage_layers.clear();
   deck.batch.global = 2 * deck.batch.micro * data;
   deck.batch.ramp.clear();

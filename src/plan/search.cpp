@@ -231,11 +231,15 @@ std::string difference_of(const SearchSpace& space, const Candidate& a,
   const std::vector<std::string> of_a = space.overrides(a), of_b = space.overrides(b);
   std::map<std::string, std::string> before;
   for (const std::string& one : of_a) before[one.substr(0, one.find('='))] = one;
-  static const std::set<std::string> follows = {
-      "parallel.sequence",        "parallel.shard_group",
-      "parallel.tensor_chunks",   "parallel.wrap",
-      "parallel.prefetch",        "parallel.gathered_units",
-      "parallel.wrap_parameters", "parallel.offload_activations_fraction"};
+  static const std::set<std::string> follows = {"parallel.sequence",
+                                                "parallel.shard_group",
+                                                "parallel.tensor_chunks",
+                                                "parallel.wrap",
+                                                "parallel.prefetch",
+                                                "parallel.gathered_units",
+                                                "parallel.wrap_parameters",
+                                                "parallel.wrap_names",
+                                                "parallel.offload_activations_fraction"};
   std::string text;
   for (const std::string& one : of_b) {
     const auto at = one.find('=');

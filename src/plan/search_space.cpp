@@ -136,7 +136,7 @@ bool SearchSpace::ties_sharding(const Candidate& c) const {
   return optim::is_on_disk(own.offload) || own.offload_fraction < 1 ||
          any_fixed({"parallel.sharding_strategy", "parallel.shard_group",
                     "parallel.prefetch", "parallel.gathered_units", "parallel.wrap",
-                    "parallel.wrap_parameters", "parallel.offload",
+                    "parallel.wrap_parameters", "parallel.wrap_names", "parallel.offload",
                     "parallel.offload_activations",
                     "parallel.offload_activations_fraction"});
 }
@@ -334,6 +334,7 @@ std::vector<std::string> SearchSpace::overrides(const Candidate& c) const {
   if (c.sharding == optim::Sharding::none) {
     put("parallel.wrap", "\"block\"");
     put("parallel.wrap_parameters", 0);
+    put("parallel.wrap_names", "[]");
   }
   if (c.sharding != optim::Sharding::weights) {
     put("parallel.prefetch", 1);

@@ -112,31 +112,29 @@ StepClock::Queue& StepClock::queue_of(std::string_view group) {
   return queues_.emplace(std::string(group), Queue{place}).first->second;
 }
 
-// On CPUs the host's memory is a rank's own, and an update there a kernel as any other.
+// On CPUs the host's memory is a rank's own: copies take its time, those of activations
+// read and write, and an update there is a kernel as any other.
 double StepClock::host_seconds(const MessageWork& work) const {
-  if (work.group == optim::host_copies)
-    return work.bytes / (machine_.gpus ? machine_.links.host_rate : machine_.sweep_rate);
-  return machine_.gpus ? work.bytes / machine_.host_sweep_rate : 0;
+  if (work.group == optim::host_updates)
+    return machine_.gpus ? work.bytes / machine_.host_sweep_rate : 0;
+  return (work.group == optim::host_copies ? 1 : 2) * work.bytes / machine_.sweep_rate;
 }
 
-// Copies of activations run beside kernels on a GPU, one after the other in each
-// direction: their flight is over at its start, by which wait_for() knows them.
-MessageFlight StepClock::copy_of_activations(const MessageWork& work) {
-  if (!machine_.gpus) {
-    const double seconds = 2 * work.bytes / machine_.sweep_rate;
-    now_ += seconds;
-    spent_.host += seconds;
-    return {now_, 0};
-  }
+// Copies between a GPU and its host run beside kernels, one after the other in each
+// queue: their flight is over at its start, by which wait_for() knows them.
+MessageFlight StepClock::copy_beside_kernels(const MessageWork& work) {
   double& busy = queue_of(work.group).busy_until;
   busy = std::max(now_, busy) + work.bytes / machine_.links.host_rate;
   return {busy, 0};
 }
 
 MessageFlight StepClock::message(const MessageWork& work) {
-  if (work.group == engine::activations_out || work.group == engine::activations_in)
-    return copy_of_activations(work);
-  if (work.group == optim::host_copies || work.group == optim::host_updates) {
+  const bool activations =
+      work.group == engine::activations_out || work.group == engine::activations_in;
+  if (machine_.gpus && (activations || work.group == optim::host_copies))
+    return copy_beside_kernels(work);
+  if (activations || work.group == optim::host_copies ||
+      work.group == optim::host_updates) {
     const double seconds = host_seconds(work);
     now_ += seconds;
     spent_.host += seconds;

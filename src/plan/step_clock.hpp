@@ -62,7 +62,7 @@ class StepClock final : public WorkMeter {
 
   Queue& queue_of(std::string_view group);
   double host_seconds(const MessageWork& work) const;
-  MessageFlight copy_of_activations(const MessageWork& work);
+  MessageFlight copy_beside_kernels(const MessageWork& work);
   double rate_of_bytes(const KernelWork& work) const;
 
   const Machine& machine_;

@@ -138,6 +138,12 @@ TEST(Equality, Units) {
                              format("parallel.wrap_parameters={}", size)};
         expect_same_bits(train(model, "fp32", base + words), expected);
       }
+      for (const char* const names : {"[\"block 1\"]", "[\"block *\",\"head\"]"}) {
+        SCOPED_TRACE(format("{} {} {}", name, model, names));
+        const Words words = {"parallel.wrap=names",
+                             format("parallel.wrap_names={}", names)};
+        expect_same_bits(train(model, "fp32", base + words), expected);
+      }
     }
   }
 }

@@ -77,6 +77,22 @@ check "generate prints the same" diff "$work/out" "$work/generated"
 check "no files of generated code" test -z "$(compgen -G 'dnnl_dump*')"
 rm -f dnnl_dump*
 
+# OpenMP binds the first thread to one core before the program begins: the others are used
+# and shown all the same.
+placed() {
+  printf '#!/bin/sh\nexec env -u OMP_NUM_THREADS %s "%s" "$@"\n' "$1" "$clean" >"$work/placed"
+  chmod +x "$work/placed"
+  TRIREME="$work/placed" run 1 train $deck $base run.steps=6 checkpoint.at_end=false \
+    run.directory="$work/$2"
+  TRIREME=$clean
+  grep -A 1 -E '^ *rank +host +device' "$work/out" | tail -n 1 | tr -s ' ' >"$work/$2.place"
+}
+placed OMP_PROC_BIND=false free
+check "not bound by OpenMP" test "$status" = 0 -a -s "$work/free.place"
+placed "OMP_PROC_BIND=true OMP_PLACES=threads" bound
+check "bound by OpenMP: all cores are used" diff "$work/free.place" "$work/bound.place"
+check "bound by OpenMP: no warning" test -z "$(grep 'correct the binding' "$work/out")"
+
 # Where MPI cannot start, as on login nodes, what one process does still works.
 without_mpi() { OMPI_MCA_pml=no-such-one run 1 "$@"; }
 without_mpi train $deck run.directory="$work/none"

@@ -156,6 +156,8 @@ check "of two errors the first is told" expect 65 "3.jsonl:1"
 # Other formats, read in place.
 tokenize_many 2 "$work/pair" --format megatron
 check "Megatron's format" [ -s "$work/pair.bin" -a -s "$work/pair.idx" ]
+tokenize_many 1 "$work/named.bin" --format megatron
+check "named by one of its files" same "$work/pair.idx" "$work/named.idx"
 tokenize_many 2 "$work/llmc.bin" --format llmc
 tail -c +1025 "$work/llmc.bin" >"$work/ids"
 check "both hold the same tokens" same "$work/pair.bin" "$work/ids"

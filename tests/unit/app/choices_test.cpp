@@ -108,6 +108,8 @@ TEST_F(Choices, WhatIsWrongIsNamedWithItsLine) {
   const std::string good = R"({"context": "a", "choices": ["b"], "answer": 0})";
   expect_refused(good + "\n{\"context\": ", path_ + ": line 2");
   expect_refused("[1]", "line 1: an object is expected");
+  expect_refused(R"({"context": "a", "choices": ["b"], "answer": 0, "answer": 0})",
+                 "twice");
   expect_refused(R"({"choices": ["b"], "answer": 0})",
                  "'context' or 'query' or 'question' is missing");
   expect_refused(R"({"context": "a", "answer": 0})", "'choices' or 'endings' is missing");

@@ -3,11 +3,20 @@
 #include "kernels/runtime/runtime.hpp"
 
 #include <gtest/gtest.h>
+#include <omp.h>
+#include <sched.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
+#include "base/cpu_place.hpp"
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "kernels/host/parallel.hpp"
 #include "kernels/runtime/bandwidth.hpp"
 
@@ -25,6 +34,34 @@ TEST(Runtime, NamesItsLibraries) {
     EXPECT_FALSE(name.empty());
     EXPECT_FALSE(version.empty()) << name;
   }
+}
+
+// Cores of the calling thread.
+int cores_of_thread() {
+  cpu_set_t mask;
+  return ::sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 0;
+}
+
+// OpenMP binds the initial thread before main(): this program runs once more, bound.
+TEST(BoundThreads, AllCoresOfTheProcessAreUsed) {
+  const char* const bound = std::getenv("OMP_PROC_BIND");
+  if (bound == nullptr || std::string_view(bound) != "true") {
+    const std::string again = format(
+        "env -u OMP_NUM_THREADS OMP_PROC_BIND=true OMP_PLACES=threads '{}' "
+        "--gtest_filter=BoundThreads.*",
+        std::filesystem::read_symlink("/proc/self/exe").string());
+    EXPECT_EQ(std::system(again.c_str()), 0);
+    return;
+  }
+  const int cores = omp_get_num_procs();
+  EXPECT_EQ(cores_of_thread(), 1);
+  EXPECT_EQ(allowed_cores().size(), static_cast<std::size_t>(cores));
+  EXPECT_EQ(usual_threads(1), cores);
+  unbind_new_threads();
+  int of_new_thread = 0;
+  std::thread([&] { of_new_thread = cores_of_thread(); }).join();
+  EXPECT_EQ(of_new_thread, cores);
+  EXPECT_EQ(cores_of_thread(), 1);  // the compute thread keeps its place
 }
 
 TEST(RunChunks, CallsEachOnce) {

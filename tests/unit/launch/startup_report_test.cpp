@@ -30,7 +30,7 @@ TEST(Ranges, AreWrittenAndRead) {
 }
 
 TEST(CpuPlace, IsOfThisProcess) {
-  const CpuPlace place = cpu_place();
+  const CpuPlace place = cpu_place(allowed_cores());
   ASSERT_FALSE(place.cores.empty());
   EXPECT_TRUE(std::is_sorted(place.cores.begin(), place.cores.end()));
   EXPECT_NE(describe_node().find("logical cores"), std::string::npos);

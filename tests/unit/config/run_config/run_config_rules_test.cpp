@@ -245,6 +245,11 @@ const std::vector<Case> cases = {
     {{"parallel.wrap=size", "parallel.wrap_parameters=9"},
      2,
      {"parallel.wrap = \"size\" has no meaning with parallel.sharding_strategy"}},
+    {{"parallel.wrap=names", "parallel.sharding_strategy=ZERO1"}, 2, {"needs names"}},
+    {{"parallel.wrap=names", "parallel.wrap_names=[\"head\", \"block 2\"]",
+      "parallel.sharding_strategy=FULL_SHARD"},
+     2,
+     {"names a module that there is not"}},
     // recomputation
     {{"recompute.policy=selective"}, 1, {"recompute.pieces = []", "selective needs"}},
     {{"recompute.policy=full", "recompute.pieces=[\"norm\"]"},
