@@ -54,6 +54,6 @@ cmp "$folder/a" "$folder/b" && echo "resumed to the bit"
 
 # 3. merging
 $launch -n "$ranks" "$program" convert "$folder/whole" "$folder/merged" --merge
-$launch -n 1 "$program" generate "$folder/whole" --prompt-tokens 1,2,3 --tokens 4 >"$folder/a" 2>/dev/null
-$launch -n 1 "$program" generate "$folder/merged" --prompt-tokens 1,2,3 --tokens 4 >"$folder/b" 2>/dev/null
+$launch -n 1 "$program" generate "$folder/whole" --prompt-tokens 1,2,3 --tokens 4 --temperature 0 >"$folder/a" 2>/dev/null
+$launch -n 1 "$program" generate "$folder/merged" --prompt-tokens 1,2,3 --tokens 4 --temperature 0 >"$folder/b" 2>/dev/null
 echo "the run's tokens: $(cat "$folder/a"); the merged model's: $(cat "$folder/b")"
