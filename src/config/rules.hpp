@@ -78,6 +78,11 @@ class OuterRules : public OffloadRules {
   using OffloadRules::OffloadRules;
 
  protected:
+  // What `key` says needs master weights, gradient sums and moments in full; with the
+  // value `without` it does not.
+  void needs_plain_state(
+      const io::DeckKey& key, const char* without,
+      const std::source_location& at = std::source_location::current());
   void outer_rules();
   void outer_mesh_rules();
   void outer_round_rules();

@@ -64,20 +64,7 @@ void Rules::optimizer_rules() {
        key::parallel.offload, " cannot be with ", key::optimizer.name,
        ", which multiplies matrices where the weights are computed with: write "
        "parallel.offload = \"none\", or optimizer.name = \"adamw\"");
-  rule(
-      {key::precision.recipe, key::precision.master, key::precision.moments,
-       key::optimizer.name},
-      [&] { return !matrices || keeps_plain_state(config_); }, key::optimizer.name,
-      " needs master weights, gradient sums and moments in the accumulator's type, "
-      "but ",
-      key::precision.recipe, " with ", key::precision.master, " and ",
-      key::precision.moments, " has fewer bits",
-      [&] {
-        return advise({{key::precision.moments, {"\"auto\""}},
-                       {key::precision.master, {"\"auto\""}},
-                       {key::precision.recipe, {"\"auto\""}},
-                       {key::optimizer.name, {"\"adamw\""}}});
-      });
+  if (matrices) needs_plain_state(key::optimizer.name, "\"adamw\"");
   rule({key::schedule.decay, key::schedule.name},
        schedule.kind != optim::DecayStyle::wsd || schedule.decay > 0, key::schedule.decay,
        " leaves ", key::schedule.name, " without its decay", [&] {

@@ -5,6 +5,23 @@
 
 namespace trireme::config {
 
+void OuterRules::needs_plain_state(const io::DeckKey& key, const char* without,
+                                   const std::source_location& at) {
+  rule(
+      Keys({key::precision.recipe, key::precision.master, key::precision.moments, key},
+           at),
+      [&] { return keeps_plain_state(config_); }, key,
+      " needs master weights, gradient sums and moments in the accumulator's type, but ",
+      key::precision.recipe, " with ", key::precision.master, " and ",
+      key::precision.moments, " has fewer bits",
+      [&] {
+        return advise({{key::precision.moments, {"\"auto\""}},
+                       {key::precision.master, {"\"auto\""}},
+                       {key::precision.recipe, {"\"auto\""}},
+                       {key, {without}}});
+      });
+}
+
 void OuterRules::outer_rules() {
   const optim::OuterConfig& outer = config_.optimizer.outer;
   for (const io::DeckKey* key :
@@ -28,20 +45,7 @@ void OuterRules::outer_rules() {
       key::parallel.offload, ": what is averaged has to lie on the device", [&] {
         return advise({{key::parallel.offload, {"\"none\""}}, {key::outer.every, {"0"}}});
       });
-  rule(
-      {key::outer.every, key::precision.recipe, key::precision.master,
-       key::precision.moments},
-      [&] { return keeps_plain_state(config_); }, key::outer.every,
-      " needs master weights, gradient sums and moments in the accumulator's type, "
-      "but ",
-      key::precision.recipe, " with ", key::precision.master, " and ",
-      key::precision.moments, " has fewer bits",
-      [&] {
-        return advise({{key::precision.moments, {"\"auto\""}},
-                       {key::precision.master, {"\"auto\""}},
-                       {key::precision.recipe, {"\"auto\""}},
-                       {key::outer.every, {"0"}}});
-      });
+  needs_plain_state(key::outer.every, "0");
 }
 
 // A copy is what has all weights and reads whole sequences.

@@ -128,28 +128,20 @@ void read_adapter(const io::Deck& deck, nn::AdapterConfig& adapter) {
       adapter.alphas.push_back(*each);
 }
 
-std::vector<RampPart> read_ramp(const io::Deck& deck, const Strings& key) {
-  std::vector<RampPart> parts;
-  for (const std::string& part : deck[key]) {
+// What `parse` makes of each text; nothing where it refuses one, for then a rule says
+// what is wrong with it.
+template <class T>
+std::vector<T> read_all(const io::Deck& deck, const Strings& key,
+                        T (*parse)(std::string_view)) {
+  std::vector<T> all;
+  for (const std::string& text : deck[key]) {
     try {
-      parts.push_back(parse_ramp_part(part));
-    } catch (const Error&) {  // a rule says what is wrong with it
+      all.push_back(parse(text));
+    } catch (const Error&) {
       return {};
     }
   }
-  return parts;
-}
-
-std::vector<StepRange> read_ranges(const io::Deck& deck, const Strings& key) {
-  std::vector<StepRange> ranges;
-  for (const std::string& range : deck[key]) {
-    try {
-      ranges.push_back(parse_step_range(range));
-    } catch (const Error&) {  // a rule says what is wrong with it
-      return {};
-    }
-  }
-  return ranges;
+  return all;
 }
 
 // What schedules of the learning rate count: steps, or tokens by the batch's stages.
@@ -185,9 +177,9 @@ RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
   read_recompute(deck, config.recompute.what);
   read_optimizer(deck, config.optimizer);
   read_adapter(deck, config.adapter.matrices);
-  config.batch.ramp = read_ramp(deck, key::batch.ramp);
-  config.batch.sequence_ramp = read_ramp(deck, key::batch.sequence_ramp);
-  config.batch.passed_over = read_ranges(deck, key::data.skip_steps);
+  config.batch.ramp = read_all(deck, key::batch.ramp, parse_ramp_part);
+  config.batch.sequence_ramp = read_all(deck, key::batch.sequence_ramp, parse_ramp_part);
+  config.batch.passed_over = read_all(deck, key::data.skip_steps, parse_step_range);
   count_for_schedules(deck, config);
   config.health.steps.clip = config.optimizer.clip;
   static_cast<void>(deck[key::run.spare_nodes]);  // for job scripts: inspect --value
