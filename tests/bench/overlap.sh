@@ -1,5 +1,5 @@
 #!/bin/bash
-# What waits are left of communication with each way of hiding it on and off, by rank count.
+# Waits for communication, each way of hiding it on and off.
 # SPDX-License-Identifier: Apache-2.0
 #
 # Usage: tests/bench/overlap.sh PROGRAM [RANKS...]     default: 2 and 4
