@@ -169,8 +169,8 @@ struct ParallelKeys : Section {
   Strings wrap_names{
       *this, "wrap_names", "[]",
       "With wrap = \"names\": modules that begin a unit, of \"embedding\", \"block 0\", "
-      "\"block 1\", ... and \"head\", where * stands for anything: [\"block *\"] is a "
-      "unit for each block. What comes first on a pipeline stage begins one, too."};
+      "\"block 1\", ... and \"head\", where * stands for anything; others join the unit "
+      "before them. [\"block *\", \"head\"] are the units of wrap = \"block\"."};
   Integer prefetch{*this,
                    "prefetch",
                    "units",
