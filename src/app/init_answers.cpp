@@ -198,8 +198,7 @@ NamedModel sized_model(const std::string& word) {
 
 InitMachine look_at_machine(const Arguments& arguments) {
   InitMachine on;
-  on.cores =
-      static_cast<std::int64_t>(std::max<std::size_t>(allowed_cores().size(), 1));
+  on.cores = static_cast<std::int64_t>(std::max<std::size_t>(allowed_cores().size(), 1));
   if (arguments.has("--machine")) {
     on.machine = plan::read_machine(arguments.text("--machine", ""));
     on.measured = true;
