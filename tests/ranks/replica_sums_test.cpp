@@ -3,7 +3,10 @@
 // What has begun is counted on the group of the replicas: no test looks at a clock.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -114,6 +117,7 @@ class SixModules {
   void add(int param, int module, int microbatch) {
     Param& to = params_[static_cast<std::size_t>(param)];
     float* const x = to.gradient.data<float>();
+    if (std::exchange(to.stale_gradient, false)) std::fill_n(x, elements, 0.0f);
     for (std::int64_t i = 0; i < elements; ++i)
       x[i] += static_cast<float>(part(test::world().rank(), module, microbatch, i));
     store_->ready(to);
