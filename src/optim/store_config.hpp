@@ -37,9 +37,8 @@ struct StoreConfig {
   // changes no bit. See optim/exact_sums.hpp. With Sharding::none and plain numbers
   // alone.
   bool exact_sums = false;
-  // Sums are not cleared before a step, nor memory that a module opens: first contributions
-  // take the place of what memory holds. Modules then add by nn::contribute alone, and
-  // nothing is recorded.
+  // Sums are not cleared before a step, nor what modules open: first contributions take
+  // the place of what is there. Modules add by nn::contribute, and nothing is recorded.
   bool overwrites = false;
   Sharding sharding = Sharding::none;
   std::int64_t wrap_parameters = 0;     // see WrapPolicy
