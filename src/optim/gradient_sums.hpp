@@ -118,7 +118,6 @@ class GradientSums : private PartialSums::Codec {
   BucketBuffer& idle_buffer(int bucket, bool smallest);
   void for_each_flat(const BucketBuffer& buffer, const OpenBody& body) const;
   void bind(BucketBuffer& buffer);
-  void unbind(BucketBuffer& buffer);
   void start_reduction(BucketBuffer& buffer);
   void settle(BucketBuffer& buffer);
   void round_microbatch(const FlatParameter& flat, const TensorView& values);

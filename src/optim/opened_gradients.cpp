@@ -7,6 +7,19 @@
 #include "optim/gradient_sums.hpp"
 
 namespace trireme::optim {
+namespace {
+
+// What nothing was added to is zero.
+void unbind(Stream& stream, const FlatParameter& flat) {
+  for (const ParameterView& view : flat.views) {
+    Param& param = *view.param;
+    if (std::exchange(param.stale_gradient, false))
+      kernels::fill(stream, param.gradient, 0.0);
+    param.gradient = TensorView();
+  }
+}
+
+}  // namespace
 
 BucketBuffer& GradientSums::idle_buffer(int bucket, bool smallest) {
   const std::int64_t needed = context_.layout.bucket(bucket).trained_elements;
@@ -59,18 +72,6 @@ void GradientSums::bind(BucketBuffer& buffer) {
   });
 }
 
-// What nothing was added to is zero.
-void GradientSums::unbind(BucketBuffer& buffer) {
-  for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView&) {
-    for (const ParameterView& view : flat.views) {
-      Param& param = *view.param;
-      if (std::exchange(param.stale_gradient, false))
-        kernels::fill(context_.stream, param.gradient, 0.0);
-      param.gradient = TensorView();
-    }
-  });
-}
-
 void GradientSums::open(int module) {
   if (!context_.config.opens_gradients()) return;
   const auto trained = [&](int bucket) {
@@ -94,7 +95,9 @@ void GradientSums::close(int module) {
   for (const int bucket : context_.layout.module_buckets(module)) {
     for (BucketBuffer& buffer : buffers_) {
       if (buffer.bucket != bucket || buffer.users == 0) continue;
-      unbind(buffer);
+      for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView&) {
+        unbind(context_.stream, flat);
+      });
       buffer.users = 0;
       if (context_.config.shards_gradients()) {
         start_reduction(buffer);
