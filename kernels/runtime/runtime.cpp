@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/runtime/runtime.hpp"
 
-#include <dlfcn.h>
 #include <dnnl.h>
 #include <omp.h>
 
@@ -14,6 +13,7 @@
 #include "base/cpu_place.hpp"
 #include "base/environment.hpp"
 #include "base/error.hpp"
+#include "base/find_function.hpp"
 #include "base/thread_signals.hpp"
 
 namespace trireme::kernels {
@@ -30,13 +30,6 @@ const bool environment_is_clear = forget_variables(
 
 int pool_threads = 1;
 bool runtime_exists = false;
-
-// A function of whichever BLAS was linked, or null: OpenBLAS's own calls are absent from
-// other libraries.
-template <class F>
-F* find_function(const char* name) {
-  return reinterpret_cast<F*>(::dlsym(RTLD_DEFAULT, name));
-}
 
 void start_kokkos(int threads) {
 #if KOKKOS_VERSION < 30700  // InitArguments became InitializationSettings
@@ -56,6 +49,7 @@ std::string onednn_version() {
   return format("{}.{}.{}", version->major, version->minor, version->patch);
 }
 
+// OpenBLAS's own calls are absent from other libraries.
 std::string blas_version() {
   auto* const config = find_function<char*()>("openblas_get_config");
   return config != nullptr ? std::string(config()) : "other than OpenBLAS";

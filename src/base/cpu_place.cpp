@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/cpu_place.hpp"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/find_function.hpp"
 #include "base/format.hpp"
 
 namespace trireme {
@@ -51,12 +51,6 @@ class CoreSet {
   int size_;
   cpu_set_t* set_;
 };
-
-// A function of a library that may not be linked, or null.
-template <class F>
-F* find_function(const char* name) {
-  return reinterpret_cast<F*>(::dlsym(RTLD_DEFAULT, name));
-}
 
 std::string first_line(const fs::path& path) {
   std::ifstream file(path);

@@ -6,25 +6,12 @@
 #include <numeric>
 
 #include "base/device_memory.hpp"
+#include "optim/plan_flight.hpp"
 #include "optim/store_context.hpp"
 
 namespace trireme::engine {
-namespace {
 
-MessageFlight fly(Device device, std::string_view queue, std::size_t bytes) {
-  WorkMeter* const meter = device.is_meta() ? work_meter() : nullptr;
-  if (meter == nullptr) return {};
-  return meter->message(
-      {.group = queue, .to_one = true, .bytes = static_cast<double>(bytes)});
-}
-
-void wait_in_plan(Device device, const MessageFlight& flight) {
-  WorkMeter* const meter = device.is_meta() ? work_meter() : nullptr;
-  if (meter != nullptr) meter->wait_for(flight);
-}
-
-}  // namespace
-
+using optim::fly, optim::wait_in_plan;
 std::size_t OffloadDemand::device_bytes() const {
   return std::accumulate(kept.begin(), kept.end(), std::size_t{0}) +
          std::accumulate(inputs.begin(), inputs.end(), std::size_t{0});

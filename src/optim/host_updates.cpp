@@ -6,25 +6,9 @@
 #include <utility>
 
 #include "optim/number_codec.hpp"
+#include "optim/plan_flight.hpp"
 
 namespace trireme::optim {
-namespace {
-
-MessageFlight fly(const TensorView& tensor) {
-  WorkMeter* const meter = tensor.device().is_meta() ? work_meter() : nullptr;
-  if (meter == nullptr) return {};
-  return meter->message({.group = host_copies,
-                         .to_one = true,
-                         .bytes = static_cast<double>(tensor.bytes())});
-}
-
-void wait_in_plan(Device device, MessageFlight& flight) {
-  WorkMeter* const meter = device.is_meta() ? work_meter() : nullptr;
-  if (meter != nullptr) meter->wait_for(std::exchange(flight, {}));
-}
-
-}  // namespace
-
 HostUpdates::HostUpdates(StoreContext& context, Device device) : context_(&context) {
   const StoreConfig& config = context.config;
   const std::int64_t elements = std::min(
@@ -62,7 +46,7 @@ void HostUpdates::add(const TensorView& gradient_N, Update update) {
   place.update = std::move(update);
   copy_bytes_later(incoming, gradient_N, place.gradient_N);
   place.arrived.record(incoming);
-  place.coming = fly(gradient_N);
+  place.coming = fly(gradient_N.device(), host_copies, gradient_N.bytes());
   context_->traffic.to_host += static_cast<std::int64_t>(gradient_N.bytes());
   if (pending_) make(1 - next_);
   pending_ = true;
@@ -75,13 +59,13 @@ void HostUpdates::make(std::size_t at) {
   place.arrived.synchronize();
   place.left.synchronize();  // what this place sent before
   wait_in_plan(device, place.coming);
-  wait_in_plan(device, place.going);
+  wait_in_plan(device, std::exchange(place.going, {}));
   const TensorView weight_N = part_of(weights_, at, place.gradient_N.elements());
   const TensorView to_N = place.update(place.gradient_N, weight_N);
   if (to_N.empty()) return;
   copy_bytes_later(context_->stream, weight_N, to_N);
   place.left.record(context_->stream);
-  place.going = fly(to_N);
+  place.going = fly(to_N.device(), host_copies, to_N.bytes());
   context_->traffic.to_device += static_cast<std::int64_t>(to_N.bytes());
 }
 
@@ -89,7 +73,8 @@ void HostUpdates::finish() {
   if (!pending_) return;
   make(1 - next_);
   pending_ = false;
-  for (Place& place : places_) wait_in_plan(context_->stream.device(), place.going);
+  for (Place& place : places_)
+    wait_in_plan(context_->stream.device(), std::exchange(place.going, {}));
 }
 
 }  // namespace trireme::optim
