@@ -47,12 +47,12 @@ static int struck(const char* name, const char* path) {
   is_below = 1;
   if ((armed_fault == io_fault_input) != (strcmp(name, "input") == 0)) return 0;
   if (armed_fault == io_fault_read && strcmp(name, "pread") != 0) return 0;
-  ++calls;
-  if (armed_fault == io_fault_kill && calls == armed_at) kill(getpid(), SIGKILL);
+  const int call = ++calls; /* another thread may count on at once */
+  if (armed_fault == io_fault_kill && call == armed_at) kill(getpid(), SIGKILL);
   if (((armed_fault == io_fault_once || armed_fault == io_fault_input) &&
-       calls == armed_at) ||
+       call == armed_at) ||
       ((armed_fault == io_fault_after || armed_fault == io_fault_read) &&
-       calls >= armed_at)) {
+       call >= armed_at)) {
     if (struck_call[0] == '\0') struck_call = name;
     errno = armed_error;
     return 1;
