@@ -11,32 +11,6 @@
 
 namespace trireme::optim {
 
-namespace {
-
-// Elements of the buffers for gradients that modules add to: those of any one module, and
-// one more, as large as half of the modules need, so that most of them are reduced while
-// the next is filled.
-std::vector<std::int64_t> buffer_capacities(const FlatLayout& layout) {
-  std::vector<std::int64_t> capacities(static_cast<std::size_t>(layout.most_buckets));
-  std::vector<std::int64_t> largest;  // of each module
-  for (const std::vector<int>& buckets : layout.buckets_of_module) {
-    std::vector<std::int64_t> sizes;
-    for (const int bucket : buckets)
-      sizes.push_back(layout.bucket(bucket).trained_elements);
-    std::sort(sizes.rbegin(), sizes.rend());
-    for (std::size_t i = 0; i < sizes.size(); ++i)
-      capacities[i] = std::max(capacities[i], sizes[i]);
-    if (!sizes.empty() && sizes.front() > 0) largest.push_back(sizes.front());
-  }
-  if (largest.empty()) return {};
-  const auto middle = largest.begin() + std::ssize(largest) / 2;
-  std::nth_element(largest.begin(), middle, largest.end());
-  capacities.push_back(*middle);
-  return capacities;
-}
-
-}  // namespace
-
 GradientSums::GradientSums(StoreContext& context, NumberCodec& codec, Device device)
     : context_(context),
       codec_(codec),
@@ -63,11 +37,9 @@ void GradientSums::allocate(Device device) {
   if (config.keeps_microbatch())
     microbatch_ = Buffer(device, microbatch, {layout.trained_unsharded_elements},
                          MemoryClass::gradients, "gradients of a microbatch");
-  if (config.opens_gradients()) {
-    const std::int64_t elements = make_buffers(buffer_capacities(layout), buffers_);
-    opened_ = Buffer(device, config.accumulator(), {elements}, MemoryClass::gradients,
-                     "whole gradients");
-  }
+  if (config.opens_gradients())
+    opened_.emplace(context_, device,
+                    [this](BucketBuffer& buffer) { add_reduced(buffer); });
   if (config.exact_sums) exact_.emplace(context_.stream, layout, device);
   if (!config.low_precision()) return;
   const std::size_t tensors = layout.tensors.size();
@@ -168,6 +140,73 @@ void GradientSums::ready(Param& param) {
     of_flat.handle = flat.shard_group->reduce_scatter(
         context_.stream, unsharded_in(sums_, flat), shard(flat));
   }
+}
+
+void GradientSums::open(int module) {
+  if (!opened_) return;
+  for (const int bucket : context_.layout.module_buckets(module))
+    for (const std::size_t f : context_.layout.bucket(bucket).flats)
+      require(!flats_[f].over_replicas, "'{}' is opened after its last contribution",
+              context_.layout.flats[f].name);
+  opened_->open(module);
+}
+
+void GradientSums::close(int module) {
+  if (!opened_) return;
+  opened_->close(module, [this](BucketBuffer& buffer) {
+    context_.config.shards_gradients() ? start_reduction(buffer) : add_whole(buffer);
+  });
+}
+
+void GradientSums::add_whole(BucketBuffer& buffer) {
+  opened_->for_each_flat(buffer,
+                         [&](const FlatParameter& flat, const TensorView& gradient) {
+                           if (exact_) return exact_->add(flat, gradient);
+                           if (context_.config.keeps_microbatch())
+                             round_microbatch(flat, gradient);
+                           add(flat, flat.whole(), gradient, unsharded_in(sums_, flat));
+                         });
+  buffer.settled = true;
+}
+
+void GradientSums::start_reduction(BucketBuffer& buffer) {
+  buffer.handles.clear();
+  opened_->for_each_flat(buffer,
+                         [&](const FlatParameter& flat, const TensorView& gradient) {
+                           round_microbatch(flat, gradient);
+                           if (context_.config.low_precision_traffic()) {
+                             traffic_.reduce_scatter(flat, gradient);
+                             buffer.handles.emplace_back();
+                             return;
+                           }
+                           buffer.handles.push_back(flat.shard_group->reduce_scatter(
+                               context_.stream, gradient,
+                               gradient.rows(flat.shard().begin, flat.shard_elements())));
+                         });
+}
+
+// Then the replicas of the shards are summed, if that was all of the step.
+void GradientSums::add_reduced(BucketBuffer& buffer) {
+  std::size_t i = 0;
+  opened_->for_each_flat(
+      buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
+        buffer.handles[i++].wait();
+        add(flat, flat.shard(), gradient.rows(flat.shard().begin, flat.shard_elements()),
+            shard(flat));
+      });
+  // A bucket of several modules, or of a table that two use, is opened until the last one
+  // has added: only then is every contribution of the step in this rank's shards.
+  const auto is_missing = [&](std::size_t f) { return flats_[f].pending > 0; };
+  if (converts_sums(context_.config) || opened_->is_under_way(buffer.bucket) ||
+      std::ranges::any_of(context_.layout.bucket(buffer.bucket).flats, is_missing))
+    return;
+  opened_->for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView&) {
+    flats_[flat.index].sum_over_replicas(context_.stream, flat, shard(flat));
+  });
+}
+
+void GradientSums::settle() {
+  if (opened_) opened_->settle();
 }
 
 void GradientSums::FlatState::sum_over_replicas(Stream& stream, const FlatParameter& flat,

@@ -14,6 +14,7 @@
 #include "optim/exact_sums.hpp"
 #include "optim/gradient_traffic.hpp"
 #include "optim/number_codec.hpp"
+#include "optim/opened_gradients.hpp"
 #include "optim/partial_sums.hpp"
 
 namespace trireme::optim {
@@ -72,7 +73,7 @@ class GradientSums : private PartialSums::Codec {
   GradientTraffic& traffic() { return traffic_; }
   const GradientTraffic& traffic() const { return traffic_; }
 
-  std::size_t bytes() const { return bytes_at_rest() + opened_.bytes(); }
+  std::size_t bytes() const { return bytes_at_rest() + (opened_ ? opened_->bytes() : 0); }
   std::size_t bytes_at_rest() const {
     return sums_.bytes() + microbatch_.bytes() + (exact_ ? exact_->bytes() : 0);
   }
@@ -102,9 +103,6 @@ class GradientSums : private PartialSums::Codec {
     void sum_over_replicas(Stream& stream, const FlatParameter& flat,
                            const TensorView& shard);
   };
-  // A trained flat parameter of an open bucket, and its unsharded gradient.
-  using OpenBody = std::function<void(const FlatParameter&, const TensorView&)>;
-
   void allocate(Device device);
   // Zeros, and scales of 1: those of gradients that were not finite are not.
   void clear();
@@ -112,14 +110,11 @@ class GradientSums : private PartialSums::Codec {
   void cut_buckets();
   // Notes a contribution; null unless it was the last of this step.
   const ParamState* count(Param& param);
-  // Gradients that a module adds to.
-  // The fitting one that was opened longest ago; the smallest of them where the module
-  // has other buckets that are larger.
-  BucketBuffer& idle_buffer(int bucket, bool smallest);
-  void for_each_flat(const BucketBuffer& buffer, const OpenBody& body) const;
-  void bind(BucketBuffer& buffer);
+  // Whole gradients of a module that was closed: where sums are sharded they are reduced,
+  // and joined to this rank's shards when that is done; else they join this rank's sums.
   void start_reduction(BucketBuffer& buffer);
-  void settle(BucketBuffer& buffer);
+  void add_reduced(BucketBuffer& buffer);
+  void add_whole(BucketBuffer& buffer);
   void round_microbatch(const FlatParameter& flat, const TensorView& values);
   // Sums that are kept in another type than the accumulator's. `range` of the flat
   // parameter; `values` are left undefined.
@@ -145,7 +140,6 @@ class GradientSums : private PartialSums::Codec {
   GradientTraffic traffic_;
   Buffer sums_;        // of trained flat parameters: unsharded, or shards
   Buffer microbatch_;  // of one microbatch, where it is kept in a type of its own
-  Buffer opened_;      // unsharded buckets that modules add to
   Buffer values_;      // an unsharded flat parameter's gradient, decoded
   Buffer norm_;        // f64 [1]
   Buffer shown_;       // shards in the accumulator's type, for boxes()
@@ -153,8 +147,7 @@ class GradientSums : private PartialSums::Codec {
   std::unordered_map<const Param*, ParamState> params_;
   std::vector<FlatState> flats_;
   std::vector<ReduceBucket> reduce_buckets_;
-  std::vector<BucketBuffer> buffers_;
-  std::int64_t clock_ = 0;  // buffers opened so far
+  std::optional<OpenedGradients> opened_;
   std::optional<PartialSums> partial_;
   std::optional<ExactSums> exact_;
 };

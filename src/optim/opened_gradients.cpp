@@ -1,13 +1,35 @@
-// GradientSums: memory that modules open to add to, and what becomes of it as they close.
+// OpenedGradients: which memory a module gets, and when it may be taken again.
 // SPDX-License-Identifier: Apache-2.0
+#include "optim/opened_gradients.hpp"
+
 #include <algorithm>
 #include <utility>
 
 #include "kernels/elementwise.hpp"
-#include "optim/gradient_sums.hpp"
 
 namespace trireme::optim {
 namespace {
+
+// Elements of the buffers: those of any one module, and one more, as large as half of the
+// modules need, so that most of them are reduced while the next is filled.
+std::vector<std::int64_t> buffer_capacities(const FlatLayout& layout) {
+  std::vector<std::int64_t> capacities(static_cast<std::size_t>(layout.most_buckets));
+  std::vector<std::int64_t> largest;  // of each module
+  for (const std::vector<int>& buckets : layout.buckets_of_module) {
+    std::vector<std::int64_t> sizes;
+    for (const int bucket : buckets)
+      sizes.push_back(layout.bucket(bucket).trained_elements);
+    std::sort(sizes.rbegin(), sizes.rend());
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      capacities[i] = std::max(capacities[i], sizes[i]);
+    if (!sizes.empty() && sizes.front() > 0) largest.push_back(sizes.front());
+  }
+  if (largest.empty()) return {};
+  const auto middle = largest.begin() + std::ssize(largest) / 2;
+  std::nth_element(largest.begin(), middle, largest.end());
+  capacities.push_back(*middle);
+  return capacities;
+}
 
 // What nothing was added to is zero.
 void unbind(Stream& stream, const FlatParameter& flat) {
@@ -21,7 +43,14 @@ void unbind(Stream& stream, const FlatParameter& flat) {
 
 }  // namespace
 
-BucketBuffer& GradientSums::idle_buffer(int bucket, bool smallest) {
+OpenedGradients::OpenedGradients(StoreContext& context, Device device, Settle settle)
+    : context_(context), settle_(std::move(settle)) {
+  const std::int64_t elements = make_buffers(buffer_capacities(context.layout), buffers_);
+  memory_ = Buffer(device, context.config.accumulator(), {elements},
+                   MemoryClass::gradients, "whole gradients");
+}
+
+BucketBuffer& OpenedGradients::idle_buffer(int bucket, bool smallest) {
   const std::int64_t needed = context_.layout.bucket(bucket).trained_elements;
   const auto rank = [&](const BucketBuffer& buffer) {
     return std::pair(smallest ? buffer.capacity : 0, buffer.last_use);
@@ -39,8 +68,9 @@ BucketBuffer& GradientSums::idle_buffer(int bucket, bool smallest) {
   return *best;
 }
 
-void GradientSums::for_each_flat(const BucketBuffer& buffer, const OpenBody& body) const {
-  const TensorView memory = memory_of(buffer, opened_);
+void OpenedGradients::for_each_flat(const BucketBuffer& buffer,
+                                    const FlatBody& body) const {
+  const TensorView memory = memory_of(buffer, memory_);
   std::int64_t begin = 0;
   for (const std::size_t f : context_.layout.bucket(buffer.bucket).flats) {
     const FlatParameter& flat = context_.layout.flats[f];
@@ -52,7 +82,7 @@ void GradientSums::for_each_flat(const BucketBuffer& buffer, const OpenBody& bod
 
 // Contributions take the place of what memory holds, where they may: then only the
 // padding is cleared.
-void GradientSums::bind(BucketBuffer& buffer) {
+void OpenedGradients::bind(BucketBuffer& buffer) {
   const bool overwrites = context_.config.overwrites;
   for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
     if (!overwrites) kernels::fill(context_.stream, gradient, 0.0);
@@ -72,8 +102,7 @@ void GradientSums::bind(BucketBuffer& buffer) {
   });
 }
 
-void GradientSums::open(int module) {
-  if (!context_.config.opens_gradients()) return;
+void OpenedGradients::open(int module) {
   const auto trained = [&](int bucket) {
     return context_.layout.bucket(bucket).trained_elements;
   };
@@ -81,88 +110,43 @@ void GradientSums::open(int module) {
   std::vector<int> buckets = context_.layout.module_buckets(module);
   std::stable_sort(buckets.begin(), buckets.end(),
                    [&](int a, int b) { return trained(a) < trained(b); });
-  for (const int bucket : buckets) {
-    if (trained(bucket) == 0) continue;
-    for (const std::size_t f : context_.layout.bucket(bucket).flats)
-      require(!flats_[f].over_replicas, "'{}' is opened after its last contribution",
-              context_.layout.flats[f].name);
-    bind(idle_buffer(bucket, bucket != buckets.back()));
-  }
+  for (const int bucket : buckets)
+    if (trained(bucket) > 0) bind(idle_buffer(bucket, bucket != buckets.back()));
 }
 
-void GradientSums::close(int module) {
-  if (!context_.config.opens_gradients()) return;
-  for (const int bucket : context_.layout.module_buckets(module)) {
+void OpenedGradients::close(int module,
+                            const std::function<void(BucketBuffer& buffer)>& closed) {
+  for (const int bucket : context_.layout.module_buckets(module))
     for (BucketBuffer& buffer : buffers_) {
       if (buffer.bucket != bucket || buffer.users == 0) continue;
       for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView&) {
         unbind(context_.stream, flat);
       });
       buffer.users = 0;
-      if (context_.config.shards_gradients()) {
-        start_reduction(buffer);
-      } else {  // a module's whole gradients join the sums of this rank
-        for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
-          if (exact_) return exact_->add(flat, gradient);
-          if (context_.config.keeps_microbatch()) round_microbatch(flat, gradient);
-          add(flat, flat.whole(), gradient, unsharded_in(sums_, flat));
-        });
-        buffer.settled = true;
-      }
+      buffer.settled = false;
+      closed(buffer);
     }
-  }
 }
 
-void GradientSums::start_reduction(BucketBuffer& buffer) {
-  buffer.settled = false;
-  buffer.handles.clear();
-  for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
-    round_microbatch(flat, gradient);
-    if (context_.config.low_precision_traffic()) {
-      traffic_.reduce_scatter(flat, gradient);
-      buffer.handles.emplace_back();
-      return;
-    }
-    buffer.handles.push_back(flat.shard_group->reduce_scatter(
-        context_.stream, gradient,
-        gradient.rows(flat.shard().begin, flat.shard_elements())));
-  });
-}
-
-// Waits for the buffer's reductions and adds their results to this rank's shards. What
-// another microbatch made of the same bucket before comes first: sums have one order.
-// When this happens depends on the order of modules alone, as all replicas run them.
-void GradientSums::settle(BucketBuffer& buffer) {
+void OpenedGradients::settle(BucketBuffer& buffer) {
   if (buffer.settled) return;
   for (BucketBuffer& other : buffers_)
     if (other.bucket == buffer.bucket && other.last_use < buffer.last_use) settle(other);
-  std::size_t i = 0;
-  for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView& gradient) {
-    buffer.handles[i++].wait();
-    add(flat, flat.shard(), gradient.rows(flat.shard().begin, flat.shard_elements()),
-        shard(flat));
-  });
   buffer.settled = true;
-  // A bucket of several modules, or of a table that two use, is opened until the last one
-  // has added: only then is every contribution of the step in this rank's shards.
-  const auto is_missing = [&](std::size_t f) { return flats_[f].pending > 0; };
-  const auto is_under_way = [&](const BucketBuffer& other) {
-    return other.bucket == buffer.bucket && (other.users > 0 || !other.settled);
-  };
-  if (converts_sums(context_.config) ||
-      std::ranges::any_of(context_.layout.bucket(buffer.bucket).flats, is_missing) ||
-      std::ranges::any_of(buffers_, is_under_way))
-    return;
-  for_each_flat(buffer, [&](const FlatParameter& flat, const TensorView&) {
-    flats_[flat.index].sum_over_replicas(context_.stream, flat, shard(flat));
-  });
+  settle_(buffer);
 }
 
-void GradientSums::settle() {
+void OpenedGradients::settle() {
   std::vector<BucketBuffer*> order;  // those that were closed first have waited longest
   for (BucketBuffer& buffer : buffers_) order.push_back(&buffer);
   std::ranges::sort(order, {}, &BucketBuffer::last_use);
   for (BucketBuffer* buffer : order) settle(*buffer);
+}
+
+bool OpenedGradients::is_under_way(int bucket) const {
+  return std::ranges::any_of(buffers_, [&](const BucketBuffer& buffer) {
+    return buffer.bucket == bucket && (buffer.users > 0 || !buffer.settled);
+  });
 }
 
 }  // namespace trireme::optim
