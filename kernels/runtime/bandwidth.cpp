@@ -9,6 +9,7 @@
 
 #include "base/device_memory.hpp"
 #include "base/event.hpp"
+#include "base/median.hpp"
 #include "base/memory.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/host/parallel.hpp"
@@ -87,11 +88,6 @@ double read_bandwidth(std::int64_t elements, int repeats) {
 }
 
 namespace {
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 std::vector<double> device_copy_seconds(Stream& stream, const TensorView& x,
                                         const TensorView& y, int repeats) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <numeric>
 #include <span>
+#include <vector>
 
 #include "app/app.hpp"
 #include "app/bench_machine.hpp"
@@ -17,6 +18,7 @@
 #include "app/deck_arguments.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "base/median.hpp"
 #include "comm/mesh.hpp"
 #include "config/precision.hpp"
 #include "engine/engine.hpp"

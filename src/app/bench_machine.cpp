@@ -15,6 +15,7 @@
 
 #include "base/cpu_place.hpp"
 #include "base/error.hpp"
+#include "base/median.hpp"
 #include "base/memory.hpp"
 #include "base/system_reason.hpp"
 #include "comm/mesh.hpp"
@@ -32,11 +33,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int windows = 5;
-
-double median(std::vector<double> all) {
-  std::sort(all.begin(), all.end());
-  return all[all.size() / 2];
-}
 
 // Seconds of a call: the mean of as many as fit into a window, and of windows, which take
 // `seconds` together, the median. So ranks that share a core have their share of it, and

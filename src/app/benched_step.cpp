@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/benched_step.hpp"
 
-#include <algorithm>
 #include <chrono>
 
 #include "base/philox.hpp"
@@ -81,11 +80,6 @@ std::string timed_without(const config::RunConfig& config) {
   add(!config.batch.ramp.empty() || !config.batch.sequence_ramp.empty(),
       "ramps, of which it is the end");
   return out;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 }  // namespace trireme::app

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "comm/mesh.hpp"
 #include "engine/engine.hpp"
@@ -36,8 +35,5 @@ class BenchedStep {
 
 // What of the run is not in the step that is timed, in words; empty: nothing.
 std::string timed_without(const config::RunConfig& config);
-
-// The middle one, of two the larger.
-double median(std::vector<double> values);
 
 }  // namespace trireme::app

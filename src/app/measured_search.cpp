@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <vector>
 
 #include "app/benched_step.hpp"
+#include "base/median.hpp"
 #include "base/text_table.hpp"
 #include "kernels/runtime/runtime.hpp"
 

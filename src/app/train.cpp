@@ -14,6 +14,7 @@
 #include "app/sweep_manifest.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "base/median.hpp"
 #include "base/out_of_memory.hpp"
 #include "base/output.hpp"
 #include "base/terminal.hpp"
@@ -132,11 +133,10 @@ void report_prediction(double predicted, const std::string& directory,
     if (line.step > before + 2 && std::isfinite(line.step_seconds))
       seconds.push_back(line.step_seconds);
   if (seconds.empty()) return;
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
+  const double measured = median(seconds);
   log::info("predicted a step of {}; the median of {} was {}: {} % off",
-            human_seconds(predicted), seconds.size(), human_seconds(*middle),
-            fixed(100 * (predicted / *middle - 1), 1));
+            human_seconds(predicted), seconds.size(), human_seconds(measured),
+            fixed(100 * (predicted / measured - 1), 1));
 }
 
 // Once, where a GPU computes that this build has not been tested on by this user. CPUs

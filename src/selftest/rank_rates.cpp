@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/device_memory.hpp"
+#include "base/median.hpp"
 #include "comm/hosts.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/runtime/bandwidth.hpp"
@@ -30,11 +31,6 @@ double seconds_since(Clock::time_point start) {
 
 void sleep(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
-
-double median(std::vector<double> all) {
-  std::sort(all.begin(), all.end());
-  return all[all.size() / 2];
 }
 
 // How often all ranks do what took the slowest of them `longest`.

@@ -7,6 +7,7 @@
 #include "base/counted.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "base/median.hpp"
 
 namespace trireme::selftest {
 namespace {
@@ -27,9 +28,7 @@ RateSpread spread_of(std::span<const double> rates, std::span<const std::uint8_t
   }
   spread.ranks = static_cast<int>(all.size());
   if (all.empty()) return spread;
-  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-  std::nth_element(all.begin(), middle, all.end());
-  spread.median = *middle;
+  spread.median = median(std::move(all));
   return spread;
 }
 

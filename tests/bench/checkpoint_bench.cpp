@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/median.hpp"
 #include "comm/world.hpp"
 #include "io/checkpoint_find.hpp"
 #include "io/checkpoint_snapshot.hpp"
@@ -27,11 +28,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 struct Settings {
