@@ -4,6 +4,8 @@
 // Here a register holds one lane of as many rows as it has lanes: the rows are packed by
 // lane, and a word of the column is spread over a register. Sums of lanes are added up in
 // the same order. No sum has to be taken apart, and the column is read where it lies.
+// Of half as many rows, or a quarter, a register holds two or four lanes side by side, so
+// that it is full all the same.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "base/split.hpp"
 #include "kernels/gemm/row_terms.hpp"
@@ -32,6 +35,9 @@ class RowPanels {
   // Registers' worth of K whose columns stay in the first cache through all lanes.
   static constexpr std::int64_t most_steps = 2048 / simd::register_bytes;
   static constexpr std::int64_t cache_line = 64;  // bytes
+  // Of what comes next from memory a little is asked for with each step, which more
+  // instructions hide; not where a number takes several that keep registers busy.
+  static constexpr bool fetches_at_once = sizeof(T) < sizeof(A) && Terms::registers > 1;
   // Tiles that take a lane of the rows in turn while it is in the first cache: more where
   // their columns, of a smaller type than the sums, leave room there.
   static constexpr int tiles_of(int vectors) {
@@ -48,16 +54,17 @@ class RowPanels {
 
  public:
   static constexpr std::int64_t most_rows = most_vectors * lanes;
-  // Of M rows, those that are worth a register: others are taken row by row. What is left
-  // of whole registers is worth one sooner where there is no other.
+  // Of M rows, those that are worth a register: others are taken row by row.
   static std::int64_t rows_of(std::int64_t M) {
     const std::int64_t left = M % lanes;
-    const bool worth = M < lanes ? 4 * left >= lanes : 5 * left > 2 * lanes;
+    const bool worth = M >= lanes         ? 5 * left > 2 * lanes
+                       : group_of(M) == 1 ? 4 * left >= lanes
+                                          : M > std::max(1, lanes / 8);
     return std::is_same_v<T, Float16> ? 0 : worth ? M : M - left;
   }
   static std::size_t bytes(std::int64_t rows, std::int64_t K) {
-    return static_cast<std::size_t>(divide_up(rows, lanes) * lanes *
-                                    (K / Terms::step * Terms::step)) *
+    const std::int64_t registers = divide_up(rows, lanes) * lanes / group_of(rows);
+    return static_cast<std::size_t>(registers * (K / Terms::step * Terms::step)) *
            sizeof(T);
   }
 
@@ -67,6 +74,10 @@ class RowPanels {
       : packed_(static_cast<T*>(to)), rows_(rows), steps_(K / Terms::step) {
     const std::int64_t vectors = divide_up(rows, lanes);
     panels_ = divide_up(vectors, most_vectors);
+    if (group_of(rows) > 1) {
+      pack_groups(a, stride);
+      return;
+    }
     for_ranges("gemm.pack", vectors, std::max<std::int64_t>(1, (1 << 14) / (K * lanes)),
                threads, [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t v = begin; v < end; ++v) pack(a, stride, v);
@@ -85,6 +96,11 @@ class RowPanels {
                 A* sums) const {
     const Range vectors = vectors_of(panel);
     const T* from = packed_ + vectors.begin * steps_ * lanes * Terms::step;
+    if constexpr (sizeof(A) == sizeof(float)) {
+      const int group = group_of(rows_);
+      if (group == 2) return multiply<1, 2>(from, b, b_stride, count, sums);
+      if (group == 4) return multiply<1, 4>(from, b, b_stride, count, sums);
+    }
     switch (vectors.count()) {
       case 1: return multiply<1>(from, b, b_stride, count, sums);
       case 2: return multiply<2>(from, b, b_stride, count, sums);
@@ -94,6 +110,11 @@ class RowPanels {
   }
 
  private:
+  // How many lanes a register holds of each of so many rows.
+  static int group_of(std::int64_t rows) {
+    if (sizeof(A) != sizeof(float) || rows == 0 || rows > lanes / 2) return 1;
+    return rows > lanes / 4 ? 2 : 4;
+  }
   Range vectors_of(std::int64_t panel) const {
     return split_range(divide_up(rows_, lanes), panels_, panel);
   }
@@ -133,11 +154,27 @@ class RowPanels {
     }
   }
 
-  template <int vectors>
+  // The same of few rows, whose lanes lie together by groups.
+  void pack_groups(const T* a, std::int64_t stride) {
+    const int group = group_of(rows_);
+    const std::int64_t rows = lanes / group, words = Terms::step / lanes * group;
+    T* to = packed_;
+    std::fill_n(to, steps_ * rows * Terms::step, T{});
+    for (std::int64_t part = 0; part < parts(); ++part) {
+      const Range steps = split_range(steps_, parts(), part);
+      for (std::int64_t lane = 0; lane < lanes; lane += group)
+        for (std::int64_t s = steps.begin; s < steps.end; ++s, to += Terms::step)
+          for (std::int64_t row = 0; row < rows_; ++row)
+            std::copy_n(a + row * stride + s * Terms::step + lane * Terms::step / lanes,
+                        words, to + row * words);
+    }
+  }
+
+  template <int vectors, int group = 1>
   void multiply(const T* from, const T* b, std::int64_t b_stride, std::int64_t count,
                 A* sums) const {
     constexpr int tiles = tiles_of(vectors), columns = tiles * columns_of(vectors),
-                  width = vectors * lanes;
+                  width = vectors * lanes / group;
     alignas(64) A by_column[block_columns * width];
     const std::int64_t whole = divide_up(count, lanes) * lanes;
     std::fill(by_column + count * width, by_column + whole * width, A(0));
@@ -146,8 +183,8 @@ class RowPanels {
       for (int c = 0; c < columns; ++c)
         b_c[static_cast<std::size_t>(c)] =
             b + std::min<std::int64_t>(column + c, count - 1) * b_stride;
-      multiply_tiles<vectors, tiles>(from, b_c, b + (column + columns) * b_stride,
-                                     b_stride, by_column + column * width);
+      multiply_tiles<vectors, tiles, group>(from, b_c, b + (column + columns) * b_stride,
+                                            b_stride, by_column + column * width);
     }
     simd::transpose<A>(whole, width, A(1), by_column, width, sums, block_columns);
   }
@@ -155,55 +192,79 @@ class RowPanels {
   // Sums of lanes come and go where K has more steps than stay in a cache. Meanwhile the
   // columns behind these are fetched, a part with each lane: they mostly come from
   // memory.
-  template <int vectors, int tiles>
+  template <int vectors, int tiles, int group>
   [[gnu::noinline]] void multiply_tiles(
       const T* from, const std::array<const T*, tiles * columns_of(vectors)>& b,
       const T* behind, std::int64_t b_stride, A* to) const {
     constexpr int columns = columns_of(vectors), sums_of_tile = columns * vectors;
-    Vector kept[lanes][tiles * sums_of_tile];
+    constexpr int groups = lanes / group;
+    using Fetch =
+        SharedFetch<tiles * columns, tiles * groups, fetches_at_once && group == 1>;
+    Vector kept[groups][tiles * sums_of_tile];
     const T* x = from;
     for (std::int64_t part = 0; part < parts(); ++part) {
       const Range steps = split_range(steps_, parts(), part);
       const std::int64_t of_lane = steps.count() * vectors * Terms::step;
-      for (int lane = 0; lane < lanes; ++lane, x += of_lane) {
-        fetch<tiles * columns>(behind, b_stride, steps, lane);
-        for (int tile = 0; tile < tiles; ++tile)
-          multiply_lane<vectors, columns>(
-              x, steps, b.data() + tile * columns, lane, part == 0, part + 1 == parts(),
-              kept[lane] + tile * sums_of_tile, to + tile * sums_of_tile * lanes);
+      for (int i = 0; i < groups; ++i, x += of_lane)
+        for (int tile = 0; tile < tiles; ++tile) {
+          const Fetch fetch(behind, b_stride, steps, i * tiles + tile);
+          multiply_lane<vectors, columns, group>(
+              x, steps, b.data() + tile * columns, fetch, i * group, part == 0,
+              part + 1 == parts(), kept[i] + tile * sums_of_tile,
+              to + tile * sums_of_tile * groups);
+        }
+    }
+  }
+
+  // What one of `sharers` loops over the same steps of K asks for of `columns` columns:
+  // all columns or a part of one, a little with each step; or some lines of each at once.
+  template <int columns, int sharers, bool at_once>
+  class SharedFetch {
+   public:
+    SharedFetch(const T* b, std::int64_t b_stride, const Range& steps, int i)
+        : from_(reinterpret_cast<const char*>(b + steps.begin * Terms::step)),
+          stride_(b_stride * static_cast<std::int64_t>(sizeof(T))) {
+      const std::int64_t bytes = steps.count() * simd::register_bytes;
+      if constexpr (at_once) {
+        const Range lines = split_range(divide_up(bytes, cache_line), sharers, i);
+        for (std::int64_t line = lines.begin; line < lines.end; ++line)
+          fetch<columns>(line * cache_line);
+      } else {
+        from_ += std::min(i / parts * whole, columns - whole) * stride_ +
+                 i % parts * (bytes / parts);
       }
     }
-  }
-
-  // The share of a lane in these steps of `columns` columns.
-  template <int columns>
-  [[gnu::always_inline]] static void fetch(const T* b, std::int64_t b_stride,
-                                           const Range& steps, int lane) {
-    constexpr auto bytes = static_cast<std::int64_t>(sizeof(T));
-    const Range lines = split_range(
-        divide_up(steps.count() * Terms::step * bytes, cache_line), lanes, lane);
-    const T* at = b + steps.begin * Terms::step + lines.begin * (cache_line / bytes);
-    for (std::int64_t line = lines.begin; line < lines.end; ++line) {
-      const T* of_column = at;
-#pragma GCC unroll 12
-      for (int c = 0; c < columns; ++c, of_column += b_stride)
-        __builtin_prefetch(of_column);
-      at += cache_line / bytes;
+    [[gnu::always_inline]] void with_step(std::int64_t step) const {
+      if constexpr (!at_once) fetch<whole>(step * simd::register_bytes / parts);
     }
-  }
 
-  // One lane of some steps. Sums begin at 0 with the first of them, and with the last are
-  // added to those of the lanes before.
-  template <int vectors, int columns>
+   private:
+    static constexpr int whole = std::max(1, columns / sharers);
+    static constexpr int parts = std::max(1, sharers / columns);  // of a column
+    template <int count>
+    [[gnu::always_inline]] void fetch(std::int64_t at) const {
+      const char* of_column = from_ + at;
+#pragma GCC unroll 12
+      for (int c = 0; c < count; ++c, of_column += stride_) __builtin_prefetch(of_column);
+    }
+    const char* from_;
+    std::int64_t stride_;  // bytes
+  };
+
+  // `group` lanes of some steps. Sums begin at 0 with the first of them, and with the
+  // last are added to those of the lanes before.
+  template <int vectors, int columns, int group, class Fetch>
   [[gnu::always_inline]] void multiply_lane(const T* x, const Range& steps,
-                                            const T* const* b, int lane, bool first,
-                                            bool last, Vector* kept, A* to) const {
+                                            const T* const* b, const Fetch& fetch,
+                                            int lane, bool first, bool last, Vector* kept,
+                                            A* to) const {
     constexpr std::int64_t per_word = Terms::step / lanes;
     constexpr std::int64_t ahead = 16 * cache_line / sizeof(T);
     Vector sums[columns * vectors];
 #pragma GCC unroll 32
     for (int i = 0; i < columns * vectors; ++i) sums[i] = first ? Vector{} : kept[i];
     for (std::int64_t s = steps.begin; s < steps.end; ++s) {
+      fetch.with_step(s - steps.begin);
       typename Terms::Loaded rows[vectors];
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) rows[v] = Terms::read(x + v * Terms::step);
@@ -211,7 +272,8 @@ class RowPanels {
       x += vectors * Terms::step;
 #pragma GCC unroll 8
       for (int c = 0; c < columns; ++c) {
-        const auto y = Terms::spread(b[c] + lane * per_word + s * Terms::step);
+        const auto y = Terms::template spread<group, vectors>(b[c] + lane * per_word +
+                                                              s * Terms::step);
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v)
           sums[c * vectors + v] = Terms::add(sums[c * vectors + v], rows[v], y);
@@ -221,12 +283,35 @@ class RowPanels {
     for (int i = 0; i < columns * vectors; ++i) {
       if (!last)
         kept[i] = sums[i];
-      else if (lane == 0)
-        simd::store_vector(to + i * lanes, sums[i]);
       else
-        simd::store_vector<A>(to + i * lanes,
-                              simd::load_vector(to + i * lanes) + sums[i]);
+        add_lanes<group>(sums[i], lane == 0, to + i * (lanes / group));
     }
+  }
+
+  // Of each row the j-th of its `group` lanes.
+  template <int group>
+  struct RowsOf {
+    typedef A type __attribute__((vector_size(sizeof(Vector) / group)));
+  };
+  template <int group, int j>
+  [[gnu::always_inline]] static typename RowsOf<group>::type lane_of(Vector sums) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return __builtin_shufflevector(sums, sums, int(I * group + j)...);
+    }
+    (std::make_index_sequence<lanes / group>());
+  }
+
+  // Adds to one sum of each row those of its `group` lanes, in their order.
+  template <int group>
+  [[gnu::always_inline]] static void add_lanes(Vector sums, bool first, A* to) {
+    typename RowsOf<group>::type all{};
+    if (!first) std::memcpy(&all, to, sizeof all);
+    [&]<std::size_t... J>(std::index_sequence<J...>) {
+      ((all = first && J == 0 ? lane_of<group, J>(sums) : all + lane_of<group, J>(sums)),
+       ...);
+    }
+    (std::make_index_sequence<group>());
+    std::memcpy(to, &all, sizeof all);
   }
 
   T* packed_;

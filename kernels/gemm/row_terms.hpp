@@ -6,7 +6,8 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-#ifdef __AVX512BF16__
+#include <utility>
+#if defined(__AVX__)
 #include <immintrin.h>
 #endif
 
@@ -16,8 +17,32 @@
 
 namespace trireme::kernels {
 
+// A register that holds the `words` words at `from` again and again. Words have the size
+// of A.
+template <class A, int words>
+[[gnu::always_inline]] inline simd::Vector<A> repeat(const void* from) {
+  static_assert(words == 1 || sizeof(A) == sizeof(float));
+  if constexpr (words <= 2) {
+    using Group = std::conditional_t<words == 1, A, double>;
+    Group group;
+    std::memcpy(&group, from, sizeof group);
+    return std::bit_cast<simd::Vector<A>>(simd::broadcast<Group>(group));
+  } else {
+#if defined(__AVX512F__)
+    return std::bit_cast<simd::Vector<A>>(
+        _mm512_broadcast_f32x4(_mm_loadu_ps(static_cast<const float*>(from))));
+#elif defined(__AVX__)
+    return std::bit_cast<simd::Vector<A>>(
+        _mm256_broadcast_ps(static_cast<const __m128*>(from)));
+#else
+    return simd::load_vector(static_cast<const A*>(from));
+#endif
+  }
+}
+
 // A register holds `step` elements of a row: a word of the size of a sum for each lane,
-// of one element or of two of bf16. `spread` gives the word at `from` to every lane.
+// of one element or of two of bf16. `spread` gives the `words` words at `from` to the
+// lanes in turn, for `vectors` registers of rows.
 template <class T>
 struct RowTerms {
   using A = Accumulator<T>;
@@ -34,8 +59,12 @@ struct RowTerms {
       return simd::load_vector(from);
     }
   }
+  template <int words, int vectors>
   [[gnu::always_inline]] static Loaded spread(const T* from) {
-    return simd::broadcast<A>(load(*from));
+    if constexpr (std::is_same_v<T, Float16>)
+      return simd::broadcast<A>(load(*from));
+    else
+      return repeat<A, words>(from);
   }
   [[gnu::always_inline]] static Loaded add(Loaded sums, Loaded a, Loaded b) {
     return simd::multiply_add<A>(a, b, sums);
@@ -51,8 +80,10 @@ struct RowTerms<BFloat16> {
   [[gnu::always_inline]] static Loaded read(const BFloat16* from) {
     return _mm512_loadu_si512(from);
   }
+  template <int words, int vectors>
   [[gnu::always_inline]] static Loaded spread(const BFloat16* from) {
-    int word = 0;
+    if constexpr (words > 1) return std::bit_cast<__m512i>(repeat<float, words>(from));
+    int word = 0;  // which the instruction spreads itself
     std::memcpy(&word, from, sizeof word);
     return _mm512_set1_epi32(word);
   }
@@ -82,8 +113,11 @@ struct RowTerms<BFloat16> {
     std::memcpy(&words, from, sizeof words);
     return split(words);
   }
+  template <int words, int vectors>
   [[gnu::always_inline]] static Loaded spread(const BFloat16* from) {
-    std::uint32_t word = 0;
+    if constexpr (words > 1 || vectors == 1)
+      return split(std::bit_cast<Words>(repeat<float, words>(from)));
+    std::uint32_t word = 0;  // GCC 12 has registers enough for this one
     std::memcpy(&word, from, sizeof word);
     return split(Words{} + word);
   }
