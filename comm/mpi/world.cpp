@@ -106,10 +106,13 @@ std::unique_ptr<WorldState> make_state() {
 }
 
 // Open MPI would start a daemon beside a process that no launcher started, in case it
-// spawns others, which takes a seventh of a second: none is spawned here. The user's
-// value stays.
+// spawns others, which takes a seventh of a second: none is spawned here. Without it all
+// such processes of a user make and remove one folder for files of their session, which
+// none has, and of two at a time one may fail. The user's values stay.
 void start_without_daemon() {
-  if (!is_launched()) ::setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+  if (is_launched()) return;
+  ::setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+  ::setenv("OMPI_MCA_orte_create_session_dirs", "0", 0);
 }
 
 }  // namespace

@@ -93,6 +93,11 @@ placed "OMP_PROC_BIND=true OMP_PLACES=threads" bound
 check "bound by OpenMP: all cores are used" diff "$work/free.place" "$work/bound.place"
 check "bound by OpenMP: no warning" test -z "$(grep 'correct the binding' "$work/out")"
 
+# A process that is started alone makes no folder that others of its kind remove.
+TMPDIR="$work/inspected/none" run 1 train $deck $base run.directory="$work/alone" \
+  checkpoint.at_end=false run.steps=1
+check "alone, without a folder for files of its session" test "$status" = 0
+
 # Where MPI cannot start, as on login nodes, what one process does still works.
 without_mpi() { OMPI_MCA_pml=no-such-one run 1 "$@"; }
 without_mpi train $deck run.directory="$work/none"
