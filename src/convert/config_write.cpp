@@ -127,7 +127,7 @@ void require_expressible(const ModelConfig& m, const HuggingFaceRow* row) {
           Status::bad_content,
           "model.latent.score_factor = {} cannot be written without model.rope.factor",
           m.attention.latent.score_factor);
-  require(!m.has_linear() || !m.own_activation, Status::bad_content,
+  require(!m.has_linear() || m.activation() == m.row().activation, Status::bad_content,
           "model.activation = \"{}\" would be that of linear attention's convolution, "
           "too, in {}: the model cannot be written as a Hugging Face folder",
           kernels::row_of(m.activation()).name, row->class_name);

@@ -9,6 +9,7 @@
 
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
+#include "config/resolved_deck.hpp"
 #include "config/start_model.hpp"
 #include "convert/folder_config.hpp"
 
@@ -36,13 +37,19 @@ inline std::vector<std::string> deck_lines(const model::ModelConfig& model) {
   return all;
 }
 
-// As text, again from what is written, and as a deck.
+// As text, again from what is written, as a deck, and as text from the deck that a run
+// writes, in which what follows from other keys is written out.
 inline void expect_both_ways(const model::ModelConfig& m) {
   const auto lines = config::model_lines(m);
-  EXPECT_EQ(config::model_lines(parse(folder_config_text(m, DType::f32, "")).model),
-            lines);
+  const std::string text = folder_config_text(m, DType::f32, "");
+  EXPECT_EQ(config::model_lines(parse(text).model), lines) << text;
   const auto deck = io::Deck::parse("", "deck", deck_lines(m), config::deck_table());
-  EXPECT_EQ(config::model_lines(config::make_run_config(deck, 1).model), lines);
+  const config::RunConfig run = config::make_run_config(deck, 1);
+  EXPECT_EQ(config::model_lines(run.model), lines);
+  const auto written = io::Deck::parse(config::resolved_deck(deck.effective(), run),
+                                       "deck.toml", {}, config::deck_table());
+  EXPECT_EQ(folder_config_text(config::make_run_config(written, 1).model, DType::f32, ""),
+            text);
 }
 
 }  // namespace trireme::convert

@@ -292,15 +292,11 @@ TEST(FolderConfig, EveryModelComesBack) {
     if (!row.keys.latent.empty())  // has as many keys as queries, and no default of top_k
       of_llama.replace(of_llama.find(R"("num_key_value_heads":2)"), 23,
                        R"("num_experts_per_tok":3)");
-    auto before =
-        gpt2 ? parse(R"({"model_type":"gpt2","n_layer":2,"n_embd":24,"n_head":3})")
-             : parse(of_llama);
-    const std::string text = folder_config_text(before.model, DType::f32, "");
-    const auto lines = config::model_lines(before.model);
-    EXPECT_EQ(config::model_lines(parse(text).model), lines) << text;
-    const auto deck =
-        io::Deck::parse("", "deck", deck_lines(before.model), config::deck_table());
-    EXPECT_EQ(config::model_lines(config::make_run_config(deck, 1).model), lines);
+    SCOPED_TRACE(row.model_type);
+    expect_both_ways(
+        parse(gpt2 ? R"({"model_type":"gpt2","n_layer":2,"n_embd":24,"n_head":3})"
+                   : of_llama)
+            .model);
   }
 }
 
