@@ -1,6 +1,7 @@
 // config.json of a model, for transformers to read.
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <cmath>
 
 #include "base/text.hpp"
 #include "convert/activation_config.hpp"
@@ -32,6 +33,12 @@ void put(Json& json, std::string_view key, const Json& value) {
   if (!key.empty()) json[std::string(key)] = value;
 }
 
+// transformers takes integers alone for some keys whose value could be any number.
+Json whole_or_real(double value) {
+  if (value == std::floor(value)) return static_cast<std::int64_t>(value);
+  return value;
+}
+
 void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   const auto& keys = row.keys;
   put(json, keys.layers, m.layers);
@@ -55,8 +62,8 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   if (row.leaves_padding)
     put(json, pad_key, m.residual.pad_token >= 0 ? Json(m.residual.pad_token) : Json());
   put(json, keys.query_scalar,
-      m.attention.query_scalar > 0 ? m.attention.query_scalar
-                                   : static_cast<double>(m.head_width()));
+      m.attention.query_scalar > 0 ? whole_or_real(m.attention.query_scalar)
+                                   : Json(m.head_width()));
   put(json, keys.scale_by_width, m.attention.query_scalar == 0);
   put(json, keys.scale_by_layer, m.attention.scale_by_layer);
   if (m.row().latent) write_latent(m, row, json);

@@ -103,6 +103,24 @@ TEST(FolderConfig, AttentionIsThatOfTheClass) {
   expect_both_ways(plain);
 }
 
+// transformers takes an integer alone.
+TEST(FolderKeys, WhatDividesQueriesIsWrittenWhole) {
+  for (const char* type : {"gemma2", "gemma3_text"}) {
+    for (const char* given : {"8", "8.0"}) {
+      const auto m =
+          parse(llama(format(R"("query_pre_attn_scalar":{})", given), type)).model;
+      const std::string text = folder_config_text(m, DType::f32, "");
+      EXPECT_NE(text.find(R"("query_pre_attn_scalar": 8,)"), std::string::npos) << text;
+    }
+    auto m = parse(llama("", type)).model;
+    m.attention.query_scalar = 0;
+    const std::string text = folder_config_text(m, DType::f32, "");
+    EXPECT_NE(text.find(R"("query_pre_attn_scalar": 256,)"), std::string::npos) << text;
+    m.attention.query_scalar = 7.5;
+    expect_both_ways(m);
+  }
+}
+
 // What changes the model in transformers and not here is refused, and other names of a
 // key mean the key.
 TEST(FolderKeys, WhatWouldBeAnotherModel) {
