@@ -163,8 +163,9 @@ void read_sizes(const ConfigFields& fields, const HuggingFaceRow& row, ModelConf
       fields.is_given(keys.head_width) && !fields.has(keys.head_width);
   const std::int64_t width =
       fields.integer(keys.head_width, width_null ? 0 : d.head_width, 1, 1 << 16);
+  // Heads of latent attention have widths of their own (read_latent).
   const bool divides = m.hidden % m.heads == 0;
-  require(divides || width > 0, Status::bad_content,
+  require(divides || width > 0 || m.row().latent, Status::bad_content,
           "{}: '{}' = {} must divide '{}' = {}", fields.source(), keys.heads, m.heads,
           keys.hidden, m.hidden);
   m.own_head_width = divides && width == m.hidden / m.heads ? 0 : width;

@@ -103,6 +103,18 @@ TEST(FolderConfig, AttentionIsThatOfTheClass) {
   expect_both_ways(plain);
 }
 
+// Whose widths do not follow from that of the model.
+TEST(FolderKeys, HeadsOfLatentAttentionNeedNotDivideTheWidth) {
+  const std::string text =
+      R"({"model_type":"deepseek_v3","hidden_size":32,"num_attention_heads":6,)"
+      R"("num_key_value_heads":6,"num_hidden_layers":2,"q_lora_rank":16,)"
+      R"("kv_lora_rank":12,"qk_nope_head_dim":8,"qk_rope_head_dim":4,"v_head_dim":8,)"
+      R"("rope_theta":1e4})";
+  const auto m = parse(text).model;
+  EXPECT_EQ(m.head_width(), 12);
+  expect_both_ways(m);
+}
+
 // transformers takes an integer alone.
 TEST(FolderKeys, WhatDividesQueriesIsWrittenWhole) {
   for (const char* type : {"gemma2", "gemma3_text"}) {
