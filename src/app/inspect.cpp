@@ -190,7 +190,7 @@ void list(comm::World& world, const std::string& path) {
             reader->tensors().size(), elements);
 }
 
-// What a Hugging Face folder is, and the deck's [model] section that it stands for.
+// What a Hugging Face folder is, and the deck's [model] sections that it stands for.
 void describe_folder(const std::string& path, bool tensors) {
   const convert::ModelFolder folder(path);
   const auto& config = folder.config();
@@ -212,15 +212,9 @@ void describe_folder(const std::string& path, bool tensors) {
   if (tensors)
     for (const auto& tensor : folder.tensors())
       log::info("{} {}  {}", tensor.type_name(), tensor.whole.shape, tensor.whole.name);
-  std::string section;
-  for (const std::string& line : config::model_lines(config.model)) {
-    const auto dot = line.rfind('.', line.find(' '));
-    if (section != line.substr(0, dot)) {
-      section = line.substr(0, dot);
-      log::info("[{}]", section);
-    }
-    log::info("{}", line.substr(dot + 1));
-  }
+  std::string deck = config::model_text(config.model);
+  deck.pop_back();
+  log::line(deck);
 }
 
 // The checkpoint at a path. Who gives what is none is told what there is to look at.

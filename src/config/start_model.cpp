@@ -153,6 +153,7 @@ model::ModelConfig model_of(const std::string& from, std::int64_t sequence,
 
 }  // namespace
 
+// A section's keys stand together (model_text).
 std::vector<std::string> model_lines(const model::ModelConfig& m) {
   Lines lines;
   lines.add(key::model.architecture,
@@ -171,19 +172,19 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
   lines.add(key::model.window, m.window);
   lines.add(key::model.layer_types, m.layer_types);
   lines.add_flag(key::model.attention_bias, m.attention.bias);
-  lines.add_flag(key::model_attention.own_bias, m.attention.own_bias);
   const bool rotary = m.row().positions == model::Positions::rotary;
   if (rotary) lines.add(key::model.rope_theta, m.rope_theta);
   lines.add(key::model.norm_eps, m.norm_eps);
   lines.add_flag(key::model.tie_embeddings, m.tie_embeddings);
   lines.add(key::model.initializer_range, m.initializer_range);
   lines.add(key::model.query_scalar, m.attention.query_scalar);
-  lines.add_flag(key::model_attention.scale_by_layer, m.attention.scale_by_layer);
   lines.add(key::model.attention_cap, m.attention.cap);
   lines.add_flag(key::model.qk_norm, m.attention.qk_norm);
   lines.add_flag(key::model.mlp_bias, m.mlp_bias);
   lines.add_flag(key::model.parallel_residual, m.residual.parallel);
   lines.add(key::model.logit_cap, m.logit_cap);
+  lines.add_flag(key::model_attention.own_bias, m.attention.own_bias);
+  lines.add_flag(key::model_attention.scale_by_layer, m.attention.scale_by_layer);
   lines.add(key::embedding.pad_token, m.residual.pad_token);
   if (rotary) add_rope(m, lines);
   lines.add(key::latent.width, m.attention.latent.width);
@@ -194,6 +195,19 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
   if (m.has_linear()) add_linear(m.attention.linear, lines);
   if (m.has_experts()) add_experts(m.moe, lines);
   return lines.take();
+}
+
+std::string model_text(const model::ModelConfig& m) {
+  std::string text, section;
+  for (const std::string& line : model_lines(m)) {
+    const auto dot = line.rfind('.', line.find(' '));
+    if (section != line.substr(0, dot)) {
+      section = line.substr(0, dot);
+      text += format("[{}]\n", section);
+    }
+    text += line.substr(dot + 1) + "\n";
+  }
+  return text;
 }
 
 io::Deck load_with_model(const std::string& path, std::span<const std::string> overrides,

@@ -22,6 +22,9 @@ using ReadModel =
 // that keep their default are left out, but for those that have none.
 std::vector<std::string> model_lines(const model::ModelConfig& model);
 
+// The same as text, each section's keys below its heading.
+std::string model_text(const model::ModelConfig& model);
+
 // Loads a deck leniently. Where it has model.from, read_model tells what keys of the
 // model are that the deck leaves out; those that it gives and that differ are problems of
 // the deck. Throws as Deck::load_leniently() and read_model do.

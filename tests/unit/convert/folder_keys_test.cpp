@@ -1,9 +1,14 @@
 // Keys of config.json by which models of one class differ.
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <filesystem>
+
 #include "unit/convert/config_texts.hpp"
 
 namespace trireme::convert {
 namespace {
+
+constexpr auto folders_of_tests = "tests/reference/folders";
 
 TEST(FolderConfig, ActivationsHaveTheirNames) {
   using nn::Activation;
@@ -131,6 +136,28 @@ TEST(FolderKeys, WhatDividesQueriesIsWrittenWhole) {
     m.attention.query_scalar = 7.5;
     expect_both_ways(m);
   }
+}
+
+// What `inspect` prints of each folder is a part of a deck.
+TEST(FolderKeys, EveryFolderIsADeckAndComesBack) {
+  namespace fs = std::filesystem;
+  const char* const root = std::getenv("TRIREME_SOURCE");
+  ASSERT_NE(root, nullptr) << "run this test by ctest";
+  int folders = 0;
+  for (const auto& entry : fs::directory_iterator(fs::path(root) / folders_of_tests)) {
+    if (!entry.is_directory()) continue;
+    SCOPED_TRACE(entry.path().string());
+    const model::ModelConfig m = read_folder_config(entry.path().string()).model;
+    const std::vector<std::string> rest = {"run.steps=1", "batch.global=1",
+                                           "batch.micro=1", "data.source=\"synthetic\""};
+    const auto deck =
+        io::Deck::parse(config::model_text(m), "deck", rest, config::deck_table());
+    EXPECT_EQ(config::model_lines(config::make_run_config(deck, 1).model),
+              config::model_lines(m));
+    expect_both_ways(m);
+    ++folders;
+  }
+  EXPECT_GT(folders, 20);
 }
 
 // What changes the model in transformers and not here is refused, and other names of a
