@@ -142,6 +142,15 @@ comm::MeshShape inference_mesh(const comm::World& world, const Arguments& argume
   require(model.heads % tensor == 0, Status::resources,
           "model.heads = {} cannot be split over {} ranks; start a divisor of it",
           model.heads, tensor);
+  bool linear = false;
+  for (std::int64_t layer = 0; layer < model.layers; ++layer)
+    linear = linear || model.is_linear(layer);
+  const std::int64_t key_heads = model.attention.linear.key_heads;
+  require(
+      !linear || key_heads >= tensor, Status::resources,
+      "model.linear.key_heads = {} cannot be split over {} ranks, each of which needs "
+      "one; start at most {} for each stage of --pipeline",
+      key_heads, tensor, key_heads);
   return {.pipeline = stages, .tensor = tensor};
 }
 

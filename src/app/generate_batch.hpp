@@ -16,7 +16,8 @@ int generate_batch(comm::World& world, const Arguments& arguments,
                    const PlacementRequest& placement, OpenedModel opened);
 
 // The mesh of a model's ranks: --pipeline stages, and tensor ranks for the rest. Throws
-// Error(resources) where they do not divide the world, the layers or the heads.
+// Error(resources) where they do not divide the world, the layers or the heads, or where
+// heads of linear attention are too few.
 comm::MeshShape inference_mesh(const comm::World& world, const Arguments& arguments,
                                const model::ModelConfig& model);
 

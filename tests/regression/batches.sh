@@ -140,6 +140,9 @@ batch none.jsonl 1 --chunk 9 --step-tokens 8 --texts 2
 check "a chunk above a step" expect 64 'does not fit'
 batch none.jsonl 2 --pipeline 3
 check "stages that ranks do not have" expect 78 'does not divide'
+run 4 generate "$SOURCE/tests/reference/folders/qwen3_5" --prompts "$work/prompts.jsonl" \
+  -o "$work/none.jsonl"
+check "heads of linear attention that ranks lack" expect 78 'linear.key_heads = 2 cannot be split over 4'
 # A disk that is full: lines that were written stay, and the same command goes on.
 if mount -t tmpfs -o size=12k tmpfs "$work/disk" 2>/dev/null; then
   dd if=/dev/zero of="$work/disk/ballast" bs=1k count=8 2>/dev/null
