@@ -192,6 +192,19 @@ double read_theta(const ConfigFields& fields, const ConfigFields& inner,
   return theta;
 }
 
+// Of a class whose layers turn in two ways: where the base stands beside their objects,
+// it is not theirs.
+void require_by_kind(const ConfigFields& fields, const ConfigFields& given,
+                     const HuggingFaceRow& row) {
+  if (fields.has(row.rope.theta) || given.has(model::full_attention) ||
+      !given.has("rope_theta"))
+    return;
+  given.refuse("rope_theta",
+               format("is not read by {}, which has an object for each kind of layers: "
+                      "write it into '{}' and '{}' there",
+                      row.class_name, model::full_attention, model::sliding_attention));
+}
+
 // Of each layer whether it turns; empty: all do.
 std::vector<std::int64_t> read_layers(const ConfigFields& fields, std::int64_t layers) {
   std::vector<std::int64_t> turns;
@@ -254,6 +267,7 @@ void read_rope(const ConfigFields& fields, const HuggingFaceRow& row, ModelConfi
     return given.has(kind) ? given.object(kind) : nothing;
   };
   const bool split = row.rope.by_kind && newer;
+  if (split) require_by_kind(fields, given, row);
   const ConfigFields inner = split ? of_kind(model::full_attention) : given;
   m.rope_theta = read_theta(fields, inner, row);
   m.rope_width = read_width(fields, inner, row, m);

@@ -113,6 +113,13 @@ TEST(FolderConfig, WhatIsNotComputedIsRefusedByName) {
       Case{llama(R"("hidden_act":"gelu")", "gpt_oss"), "a function of its own"},
       Case{llama(R"("rope_scaling":{"type":"linear","factor":2})", "gemma3_text"),
            "'rope_scaling.type' = \"linear\" means no scaling to transformers 5"},
+      Case{llama(R"("rope_parameters":{"rope_type":"default","rope_theta":5e5})",
+                 "gemma3_text", ""),
+           "'rope_parameters.rope_theta' = 500000.0 is not read by Gemma3ForCausalLM, "
+           "which has an object for each kind of layers: write it into 'full_attention' "
+           "and 'sliding_attention' there"},
+      Case{llama(R"("rope_parameters":{"rope_theta":5e5})", "olmo3", ""),
+           "is not read by Olmo3ForCausalLM"},
       Case{llama(R"("use_bidirectional_attention":true)", "gemma"),
            "'use_bidirectional_attention'"},
       Case{llama(R"("quantization_config":{"quant_method":"hqq"})"), "quantized"},
