@@ -33,6 +33,24 @@ void check_sequence(const std::string& path, const model::ModelConfig& model,
       sequence, path, model.sequence);
 }
 
+// What becomes of a sequence that is longer than the positions of a folder.
+struct LongerSequence {
+  Status status;
+  std::string_view advice;
+};
+
+model::ModelConfig folder_model(const std::string& path, std::int64_t sequence,
+                                const LongerSequence& longer) {
+  const convert::FolderConfig folder = convert::read_folder_config(path);
+  model::ModelConfig model = folder.model;
+  if (sequence > 0 && model.row().positions == model::Positions::rotary)
+    model.sequence = sequence;
+  require(model.any_length() || model.sequence <= folder.model.sequence, longer.status,
+          "{}/{}: has {} positions, and a sequence of {} tokens is longer: {}", path,
+          convert::config_name, folder.model.sequence, sequence, longer.advice);
+  return model;
+}
+
 }  // namespace
 
 LoadedDeck load_deck(const std::vector<std::string>& words, int ranks,
@@ -107,16 +125,8 @@ model::ModelConfig read_model(const std::string& path, std::int64_t sequence) {
             path, path);
     return config.model;
   }
-  const convert::FolderConfig folder = convert::read_folder_config(path);
-  model::ModelConfig model = folder.model;
-  if (sequence > 0 && model.row().positions == model::Positions::rotary)
-    model.sequence = sequence;
-  require(
-      model.any_length() || model.sequence <= folder.model.sequence, Status::bad_content,
-      "{}/{}: has {} positions, and a sequence of {} tokens is longer: write a smaller "
-      "model.sequence",
-      path, convert::config_name, folder.model.sequence, sequence);
-  return model;
+  return folder_model(path, sequence,
+                      {Status::bad_content, "write a smaller model.sequence"});
 }
 
 OpenedModel open_model(const comm::World& world, const std::string& path,
@@ -136,7 +146,8 @@ OpenedModel open_model(const comm::World& world, const std::string& path,
                 tensors_of(shared, config, world.rank(), world.size()), std::move(own)),
             config};
   }
-  const model::ModelConfig model = read_model(path, sequence);
+  const model::ModelConfig model =
+      folder_model(path, sequence, {Status::command_line, "give a smaller --sequence"});
   check_sequence(path, model, sequence);
   auto folder = std::make_unique<convert::ModelFolder>(path);
   const auto deck = io::Deck::parse(folder_deck(model, folder->config().dtype),

@@ -19,6 +19,8 @@ run 1 evaluate llama tokens.h5 --sequence 8 --logits "$work/a.h5"
 run 1 evaluate "$work/llama.ck" tokens.h5 --sequence 8 --logits "$work/b.h5"
 check "windows may be shorter" "$H5_COMPARE" "$work/a.h5" "$work/b.h5" 1e-6
 check "they are others" not_close "$work/b.h5" llama.h5
+run 1 evaluate llama tokens.h5 --sequence 32
+check "positions that a folder lacks" expect 64 'has 16 positions, .* give a smaller --sequence'
 run 1 evaluate gpt2 tokens.h5 --sequence 8
 check "learned positions cannot" expect 64 'positions of gpt2 are learned, and there are 16'
 run 1 convert llama "$work/llama.ck"
