@@ -217,17 +217,23 @@ void Rules::fp8_expert_rules(std::int64_t multiple) {
   const auto& m = config_.model;
   const std::int64_t parts = config_.parallel.mesh.tensor;
   rule(
-      {key::moe.expert_feed_forward, key::moe.shared_experts, key::parallel.tensor,
-       key::precision.compute},
-      [&] {
-        return splits(m.expert_width(), parts, multiple) &&
-               splits(m.shared_width(), parts, multiple);
-      },
+      {key::moe.expert_feed_forward, key::parallel.tensor, key::precision.compute},
+      [&] { return splits(m.expert_width(), parts, multiple); },
       [&] {
         return must_be(show(key::moe.expert_feed_forward, m.expert_width()),
                        multiple * parts) +
                advise({{key::moe.expert_feed_forward,
                         multiples_from(m.expert_width(), multiple * parts)}});
+      });
+  // Without a width of its own it is as wide as several experts.
+  const std::int64_t shared = m.moe.shared_feed_forward;
+  rule(
+      {key::moe.shared_feed_forward, key::parallel.tensor, key::precision.compute},
+      [&] { return shared == 0 || splits(shared, parts, multiple); },
+      [&] {
+        return must_be(show(key::moe.shared_feed_forward), multiple * parts) +
+               advise({{key::moe.shared_feed_forward,
+                        multiples_from(shared, multiple * parts)}});
       });
 }
 
