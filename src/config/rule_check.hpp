@@ -92,6 +92,13 @@ class RuleCheck {
   // which at least this rule holds. Nothing is advised that is not tried.
   std::string advise(const std::vector<Advice>& all) const;
 
+  // " and A = 0 and B = []": those of the keys that have another value than their
+  // default, with that, for advice that would leave them without a meaning.
+  std::string and_defaults(std::initializer_list<KeyRef> keys) const;
+  // "precision.compute = "bf16"", with what else then has to change of a deck that
+  // multiplies in another type.
+  std::string bf16_instead() const;
+
   // "model.heads = 5"
   std::string show(const io::DeckKey& key) const;
   // The same where a default of 0 was resolved: "model.kv_heads = 0 (that is, 5)".

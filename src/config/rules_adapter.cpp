@@ -86,8 +86,8 @@ void AdapterRules::quantize_rules() {
   rule({key::adapter.quantize, key::precision.compute}, !config_.precision.recipe.fp8(),
        key::adapter.quantize, " and ", key::precision.compute,
        ", which multiplies in FP8, cannot go together: its scales follow weights that "
-       "are there all the time: write precision.compute = \"bf16\", or adapter.quantize "
-       "= \"none\"");
+       "are there all the time: write adapter.quantize = \"none\", or ",
+       [&] { return bf16_instead(); });
 }
 
 void AdapterRules::dora_rules() {
@@ -109,8 +109,8 @@ void AdapterRules::dora_rules() {
   rule({key::adapter.dora, key::precision.compute}, !config_.precision.recipe.fp8(),
        key::adapter.dora, " and ", key::precision.compute,
        ", which multiplies in FP8, cannot go together: its scales would be of other "
-       "numbers than the products': write precision.compute = \"bf16\", or adapter.dora "
-       "= false");
+       "numbers than the products': write adapter.dora = false, or ",
+       [&] { return bf16_instead(); });
   rule({key::adapter.dora, key::parallel.tensor_chunks},
        config_.parallel.tensor_chunks <= 1, key::adapter.dora, " and ",
        key::parallel.tensor_chunks,

@@ -131,4 +131,18 @@ std::string RuleCheck::advise(const std::vector<Advice>& all) const {
                       : ": " + text;
 }
 
+std::string RuleCheck::and_defaults(std::initializer_list<KeyRef> keys) const {
+  std::string text;
+  for (const io::DeckKey& each : keys)
+    if (!deck_.is_default(each))
+      text += " and " + full_name(each) + " = " + std::string(each.fallback);
+  return text;
+}
+
+std::string RuleCheck::bf16_instead() const {
+  return "precision.compute = \"bf16\"" +
+         and_defaults({key::precision.recipe, key::precision.first_bf16,
+                       key::precision.last_bf16, key::precision.keep_weight_codes});
+}
+
 }  // namespace trireme::config

@@ -123,8 +123,8 @@ void AttentionRules::linear_rules() {
        });
   rule({key::precision.compute, key::model.architecture}, !config_.precision.recipe.fp8(),
        key::model.architecture, " with ", key::precision.compute,
-       ": linear attention has no products in FP8 yet; write precision.compute = "
-       "\"bf16\"");
+       ": linear attention has no products in FP8 yet; write ",
+       [&] { return bf16_instead(); });
 }
 
 void AttentionRules::latent_rules() {

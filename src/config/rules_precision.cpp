@@ -107,7 +107,8 @@ void Rules::feedback_rules() {
            recipe[TensorClass::activation].type != DType::f16,
        key::precision.error_feedback, " with ", key::precision.compute,
        ": a changed loss scale would change what is carried over: write "
-       "precision.error_feedback = false, or precision.compute = \"bf16\"");
+       "precision.error_feedback = false, or ",
+       [&] { return bf16_instead(); });
 }
 
 // Blocks that stay in bf16, and sizes that tensor cores can multiply.

@@ -38,5 +38,43 @@ TEST(RunConfigFp8, TheSharedExpertHasAWidthOfItsOwn) {
                 {"model.moe.expert_feed_forward=32"});
 }
 
+// What cannot be in FP8: the recipe that the deck names would contradict bf16, and so
+// would blocks that stay in it.
+TEST(RunConfigFp8, Bf16ComesWithAllThatHasToChange) {
+  const Words linear = {"model.architecture=qwen3_5", "model.linear.key_heads=4",
+                        "model.linear.value_heads=8", "model.linear.key_width=8",
+                        "model.linear.value_width=8", "model.feed_forward=64",
+                        "precision.recipe=ms_amp_o2", "precision.compute=fp8",
+                        "precision.first_bf16=1"};
+  const Words fix = {"precision.compute=bf16", "precision.recipe=auto",
+                     "precision.first_bf16=0"};
+  expect_mended(linear,
+                {"write precision.compute = \"bf16\" and precision.recipe = \"auto\" and "
+                 "precision.first_bf16 = 0"},
+                fix);
+  Words plain = linear;
+  plain[6] = "precision.recipe=auto";
+  plain[8] = "precision.first_bf16=0";
+  expect_mended(plain, {"yet; write precision.compute = \"bf16\""},
+                {"precision.compute=bf16"});
+  const Words adapter = {"adapter.rank=2", "model.feed_forward=64",
+                         "precision.compute=fp8", "precision.recipe=te_blocks"};
+  Words coded = adapter, scaled = adapter;
+  coded.push_back("adapter.quantize=stored");
+  scaled.insert(scaled.end(), {"adapter.dora=true", "model.from=a"});
+  for (const Words& wrong : {coded, scaled})
+    expect_mended(wrong,
+                  {"or precision.compute = \"bf16\" and precision.recipe = \"auto\""},
+                  {"precision.compute=bf16", "precision.recipe=auto"});
+}
+
+// The scale of a loss in fp16.
+TEST(RunConfigFp8, Bf16InsteadOfFp16ComesWithTheRecipe) {
+  expect_mended({"precision.error_feedback=true", "precision.compute=fp16",
+                 "precision.recipe=fp16", "precision.gradient_reduce=bf16"},
+                {"or precision.compute = \"bf16\" and precision.recipe = \"auto\""},
+                {"precision.compute=bf16", "precision.recipe=auto"});
+}
+
 }  // namespace
 }  // namespace trireme::test
