@@ -147,8 +147,10 @@ void Rules::expert_memory_rules() {
       !in_rounds || products.rows_of_a_scale() > 0, key::parallel.expert_memory,
       " cuts rows that ", key::precision.recipe,
       [&] {
-        return format(" (that is, {}) gives one scale, by the largest number of all rows",
-                      recipe.name);
+        return (deck_.is_default(key::precision.recipe)
+                    ? format(" (that is, {})", recipe.name)
+                    : std::string()) +
+               " gives one scale, by the largest number of all rows";
       },
       [&] {
         return advise({{key::precision.recipe, {"\"mxfp8\"", "\"te_blocks\""}},
