@@ -10,35 +10,56 @@ namespace trireme::config {
 void DataRules::sample_rules() {
   const MetricsSettings& metrics = config_.metrics;
   const bool off = metrics.sample_every == 0;
+  const bool synthetic = config_.data.kind == io::SourceKind::synthetic;
   for (const io::DeckKey& setting :
        {KeyRef(key::metrics.sample_prompts), KeyRef(key::metrics.sample_tokens),
         KeyRef(key::metrics.sample_temperature)})
-    meaningless(setting, key::metrics.sample_every, off,
-                ": remove it, or write metrics.sample_every = 100");
+    meaningless(
+        setting, key::metrics.sample_every, off,
+        synthetic ? ": remove it" : ": remove it, or write metrics.sample_every = 100");
   if (off) return;
   rule({key::metrics.sample_every, key::metrics.sample_prompts},
        !metrics.sample_prompts.empty(), key::metrics.sample_every,
        " needs beginnings of texts: write metrics.sample_prompts = [\"Once\"]");
   rule({key::metrics.sample_every, key::data.source, key::data.tokenizer},
-       config_.data.kind == io::SourceKind::bytes || !config_.data.tokenizer.empty(),
+       config_.data.kind == io::SourceKind::bytes ||
+           (!synthetic && !config_.data.tokenizer.empty()),
        key::metrics.sample_every, " writes text, but ", key::data.source,
-       " has token ids only: write data.tokenizer = \"tokenizer.json\", or "
-       "metrics.sample_every = 0");
+       " has token ids only: write ",
+       (synthetic ? "another data.source, or "
+                  : "data.tokenizer = \"tokenizer.json\", or "),
+       [&] {
+         return "metrics.sample_every = 0" +
+                and_defaults({key::metrics.sample_prompts, key::metrics.sample_tokens,
+                              key::metrics.sample_temperature});
+       });
 }
 
 void DataRules::infilling_rules() {
   const io::InfillingConfig& infilling = config_.data.infilling;
+  // These have no tokenizer, so that none can be advised.
+  const bool wordless = config_.data.kind == io::SourceKind::synthetic ||
+                        config_.data.kind == io::SourceKind::bytes;
   for (const io::DeckKey& setting :
        {KeyRef(key::data.fim_spm), KeyRef(key::data.fim_tokens)})
     meaningless(setting, key::data.fim_rate, infilling.rate == 0,
-                ": remove it, or write data.fim_rate = 0.5");
+                wordless ? ": remove it" : ": remove it, or write data.fim_rate = 0.5");
   rule({key::data.fim_tokens, key::data.fim_rate},
        infilling.rate == 0 || infilling.tokens.size() == 3, key::data.fim_tokens,
        " must name three tokens: before the prefix, the suffix and the middle");
+  const auto none = [&] {
+    const bool packed = config_.data.packing != io::Packing::none;
+    return "data.fim_rate = 0.0" +
+           and_defaults({key::data.fim_spm, key::data.fim_tokens}) +
+           (packed ? "" : and_defaults({key::data.end_token}));
+  };
+  rule({key::data.fim_rate, key::data.source}, infilling.rate == 0 || !wordless,
+       key::data.fim_rate, " cuts text into tokens, but ", key::data.source,
+       " has no tokenizer: write another data.source, or ", none);
   rule({key::data.fim_rate, key::data.source, key::data.tokenizer},
-       infilling.rate == 0 || !config_.data.tokenizer.empty(), key::data.fim_rate,
-       " cuts text, but ", key::data.tokenizer,
-       ": write data.tokenizer = \"tokenizer.json\", or data.fim_rate = 0.0");
+       infilling.rate == 0 || wordless || !config_.data.tokenizer.empty(),
+       key::data.fim_rate, " cuts text, but ", key::data.tokenizer,
+       ": write data.tokenizer = \"tokenizer.json\", or ", none);
 }
 
 void DataRules::preference_rules() {

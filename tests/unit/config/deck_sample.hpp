@@ -74,4 +74,17 @@ inline void expect_one_problem(const Case& wrong) {
   EXPECT_EQ(static_cast<int>(status), static_cast<int>(wrong.status)) << message;
 }
 
+// The deck has one problem, which says all of `says`; with `fix`, which it advises, it
+// has none.
+inline void expect_mended(std::vector<std::string> deck,
+                          const std::vector<std::string>& says,
+                          const std::vector<std::string>& fix, int ranks = 1) {
+  expect_one_problem({deck, ranks, says});
+  deck.insert(deck.end(), fix.begin(), fix.end());
+  SCOPED_TRACE(joined(deck));
+  const auto [message, status] =
+      error_of([&] { config::make_run_config(parse_sample(deck), ranks); });
+  EXPECT_EQ(static_cast<int>(status), 0) << message;
+}
+
 }  // namespace trireme::test

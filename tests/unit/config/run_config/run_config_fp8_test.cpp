@@ -10,17 +10,6 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// `base` has one problem, which says all of `says`; with `fix`, which it
-// advises, it has none.
-void expect_mended(Words base, const Words& says, const Words& fix, int ranks = 1) {
-  expect_one_problem({base, ranks, says});
-  base.insert(base.end(), fix.begin(), fix.end());
-  SCOPED_TRACE(joined(base));
-  const auto [message, status] =
-      error_of([&] { config::make_run_config(parse_sample(base), ranks); });
-  EXPECT_EQ(status, Status::done) << message;
-}
-
 // The experts' own width fits; the shared expert's does not.
 TEST(RunConfigFp8, TheSharedExpertHasAWidthOfItsOwn) {
   const Words base = {"model.architecture=qwen2_moe", "model.moe.experts=4",

@@ -338,7 +338,7 @@ const std::vector<Case> cases = {
       "data.validation_paths=[\"a\"]"},
      1,
      {"data.validation_paths = [\"a\"] has no meaning with data.source"}},
-    {{"data.fim_rate=0.5"}, 1, {"data.fim_rate = 0.5 cuts text, but data.tokenizer"}},
+    {{"data.fim_rate=0.5"}, 1, {"data.fim_rate = 0.5 cuts text", "\"bytes\""}},
     {{"data.fim_spm=0.1"}, 1, {"data.fim_spm = 0.1 has no meaning with data.fim_rate"}},
     {{"data.fim_rate=0.5", "data.source=text", "data.tokenizer=\"x\"",
       "model.vocabulary=300", "data.fim_tokens=[\"a\"]"},
