@@ -43,8 +43,9 @@ struct Resolved {
 // a key they are numbers of ranks.
 struct Advice {
   Advice(const io::DeckKey& of, std::vector<std::string> best_first)
-      : key(full_name(of)), values(std::move(best_first)) {}
+      : what(&of), key(full_name(of)), values(std::move(best_first)) {}
   explicit Advice(std::vector<std::string> ranks) : values(std::move(ranks)) {}
+  const io::DeckKey* what = nullptr;
   std::string key;
   std::vector<std::string> values;
 };
@@ -89,7 +90,8 @@ class RuleCheck {
   // ": write A = 1 or B = 2, or start 4 ranks": of each advice the first value with which
   // the rule under way holds and no other rule is broken that holds now; if none has one,
   // a value and another number of ranks; if there is none either, the first value with
-  // which at least this rule holds. Nothing is advised that is not tried.
+  // which at least this rule holds. Nothing is advised that is not tried, and no key that
+  // the model of model.from gives.
   std::string advise(const std::vector<Advice>& all) const;
 
   // " and A = 0 and B = []": those of the keys that have another value than their
@@ -98,6 +100,9 @@ class RuleCheck {
   // "precision.compute = "bf16"", with what else then has to change of a deck that
   // multiplies in another type.
   std::string bf16_instead() const;
+  // What is advised where FP8 cannot multiply sizes: those, or bf16 where model.from has
+  // them.
+  std::string advise_for_fp8(const std::vector<Advice>& sizes) const;
 
   // "model.heads = 5"
   std::string show(const io::DeckKey& key) const;

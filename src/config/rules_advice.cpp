@@ -7,6 +7,7 @@
 #include "base/number.hpp"
 #include "config/deck_table.hpp"
 #include "config/rules.hpp"
+#include "config/start_model.hpp"
 
 namespace trireme::config {
 namespace {
@@ -123,12 +124,19 @@ std::string RuleCheck::advise_with_ranks(const std::vector<Advice>& all) const {
   return {};
 }
 
-std::string RuleCheck::advise(const std::vector<Advice>& all) const {
+std::string RuleCheck::advise(const std::vector<Advice>& from) const {
+  std::vector<Advice> all = from;
+  if (!config_.start_from.empty())
+    std::erase_if(all, [&](const Advice& one) {
+      return one.what != nullptr && is_of_start_model(*one.what, config_.model);
+    });
   std::string text = advise_one(all, false);
   if (text.empty()) text = advise_with_ranks(all);
   if (text.empty()) text = advise_one(all, true);
-  return text.empty() ? ": no other value of one of these keys alone will do"
-                      : ": " + text;
+  if (!text.empty()) return ": " + text;
+  return all.size() < from.size()
+             ? ": no other value of a key that model.from leaves open will do alone"
+             : ": no other value of one of these keys alone will do";
 }
 
 std::string RuleCheck::and_defaults(std::initializer_list<KeyRef> keys) const {
@@ -143,6 +151,10 @@ std::string RuleCheck::bf16_instead() const {
   return "precision.compute = \"bf16\"" +
          and_defaults({key::precision.recipe, key::precision.first_bf16,
                        key::precision.last_bf16, key::precision.keep_weight_codes});
+}
+
+std::string RuleCheck::advise_for_fp8(const std::vector<Advice>& sizes) const {
+  return config_.start_from.empty() ? advise(sizes) : ": write " + bf16_instead();
 }
 
 }  // namespace trireme::config

@@ -159,8 +159,10 @@ void AttentionRules::latent_rules() {
       [&] {
         return format(
             " make widths on a rank that are no multiples of {}, which they must be with "
-            "precision.compute = \"fp8\": write multiples of {}",
-            multiple, multiple);
+            "precision.compute = \"fp8\": write {}",
+            multiple,
+            config_.start_from.empty() ? format("multiples of {}", multiple)
+                                       : bf16_instead());
       });
   rule({key::latent.value_width, key::model.head_width},
        !has_latent || m.value_width() <= m.head_width(), key::latent.value_width,

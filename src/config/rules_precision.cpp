@@ -165,7 +165,7 @@ void Rules::fp8_size_rules() {
       {key::model.hidden, key::precision.compute}, [&] { return fits(m.hidden, 1); },
       [&] {
         return must_be(show(key::model.hidden), multiple) +
-               advise({{key::model.hidden, multiples_from(m.hidden, multiple)}});
+               advise_for_fp8({{key::model.hidden, multiples_from(m.hidden, multiple)}});
       });
   rule(
       {key::model.feed_forward, key::parallel.tensor, key::precision.compute},
@@ -173,7 +173,8 @@ void Rules::fp8_size_rules() {
       [&] {
         const std::int64_t of = multiple * mesh.tensor;
         return must_be(show(key::model.feed_forward, m.feed_forward), of) +
-               advise({{key::model.feed_forward, multiples_from(m.feed_forward, of)}});
+               advise_for_fp8(
+                   {{key::model.feed_forward, multiples_from(m.feed_forward, of)}});
       });
   if (m.has_experts()) fp8_expert_rules(multiple);
   rule(
@@ -188,7 +189,7 @@ void Rules::fp8_size_rules() {
             multiple);
       },
       [&] {
-        return advise(
+        return advise_for_fp8(
             {{key::model.heads, divisors_up_to(m.hidden, m.hidden / 2)},
              {key::model.kv_heads, divisors_up_to(m.heads, m.heads)},
              {key::model.hidden, multiples_from(m.hidden, multiple * m.heads)}});
@@ -223,8 +224,8 @@ void Rules::fp8_expert_rules(std::int64_t multiple) {
       [&] {
         return must_be(show(key::moe.expert_feed_forward, m.expert_width()),
                        multiple * parts) +
-               advise({{key::moe.expert_feed_forward,
-                        multiples_from(m.expert_width(), multiple * parts)}});
+               advise_for_fp8({{key::moe.expert_feed_forward,
+                                multiples_from(m.expert_width(), multiple * parts)}});
       });
   // Without a width of its own it is as wide as several experts.
   const std::int64_t shared = m.moe.shared_feed_forward;
@@ -233,8 +234,8 @@ void Rules::fp8_expert_rules(std::int64_t multiple) {
       [&] { return shared == 0 || splits(shared, parts, multiple); },
       [&] {
         return must_be(show(key::moe.shared_feed_forward), multiple * parts) +
-               advise({{key::moe.shared_feed_forward,
-                        multiples_from(shared, multiple * parts)}});
+               advise_for_fp8({{key::moe.shared_feed_forward,
+                                multiples_from(shared, multiple * parts)}});
       });
 }
 

@@ -210,6 +210,10 @@ std::string model_text(const model::ModelConfig& m) {
   return text;
 }
 
+bool is_of_start_model(const io::DeckKey& key, const model::ModelConfig& model) {
+  return is_of_model(key) && !is_free(full_name(key), model);
+}
+
 io::Deck load_with_model(const std::string& path, std::span<const std::string> overrides,
                          const ReadModel& read_model) {
   const auto table = deck_table();

@@ -31,4 +31,8 @@ std::string model_text(const model::ModelConfig& model);
 io::Deck load_with_model(const std::string& path, std::span<const std::string> overrides,
                          const ReadModel& read_model);
 
+// Whether a key is one that load_with_model() takes from such a model, so that a deck can
+// give no other value.
+bool is_of_start_model(const io::DeckKey& key, const model::ModelConfig& model);
+
 }  // namespace trireme::config

@@ -65,5 +65,37 @@ TEST(RunConfigFp8, Bf16InsteadOfFp16ComesWithTheRecipe) {
                 {"precision.compute=bf16", "precision.recipe=auto"});
 }
 
+// A model's sizes are not the deck's to choose.
+TEST(RunConfigFp8, SizesOfTheModelToStartFromAreNotAdvised) {
+  const Words fix = {"precision.compute=bf16", "precision.recipe=auto"};
+  const Words base = {"model.from=a", "precision.compute=fp8",
+                      "precision.recipe=te_blocks"};
+  const Words latent = {
+      "model.architecture=deepseek_v2", "model.moe.experts=4", "model.feed_forward=64",
+      "model.latent.width=24",          "model.head_width=32", "model.rope.width=16"};
+  const std::vector<Words> sizes = {
+      {"model.hidden=72", "model.head_width=16", "model.feed_forward=64"},
+      {"model.feed_forward=40"},
+      {"model.heads=5", "model.kv_heads=1", "model.head_width=8",
+       "model.feed_forward=64"},
+      {"model.architecture=mixtral", "model.moe.experts=4", "model.feed_forward=64",
+       "model.moe.expert_feed_forward=24"},
+      latent};
+  for (const Words& each : sizes) {
+    Words deck = base;
+    deck.insert(deck.end(), each.begin(), each.end());
+    expect_mended(deck,
+                  {": write precision.compute = \"bf16\" and precision.recipe = "
+                   "\"auto\""},
+                  fix);
+  }
+  // Keys that it leaves open are.
+  expect_mended({"model.from=a", "precision.compute=fp8", "model.feed_forward=64",
+                 "model.sequence=33"},
+                {": write model.sequence = 48"}, {"model.sequence=48"});
+  expect_mended({"model.from=a", "parallel.tensor=3"}, {": write parallel.tensor = 1"},
+                {"parallel.tensor=1"}, 3);
+}
+
 }  // namespace
 }  // namespace trireme::test
