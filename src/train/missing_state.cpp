@@ -89,20 +89,54 @@ Paths lacking(comm::World& world, const std::vector<io::TensorBox>& boxes,
   return lines_of(world.broadcast(text_of(all)));
 }
 
-// The keys that say how a checkpoint's optimizer was chosen; empty where an older program
-// wrote it, with other keys.
-std::string optimizer_keys(const Stored& stored) {
+// What the checkpoint's deck says of its moments.
+struct Writer {
+  std::string optimizer;            // the keys that say how it was chosen
+  std::vector<std::string> frozen;  // those that froze tensors
+
+  // Those, or all that could be.
+  std::string frozen_by(const char* between) const {
+    if (frozen.empty()) return format("optimizer.groups{}[adapter]", between);
+    return frozen.front() + (frozen.size() > 1 ? between + frozen.back() : "");
+  }
+};
+
+// Empty where an older program wrote it, with other keys.
+Writer writer_of(const Stored& stored) {
+  namespace key = config::key;
   try {
     const auto deck =
         io::Deck::parse(stored.deck, "checkpoint's deck", {}, config::deck_table());
-    const auto& name = config::key::optimizer.name;
-    const auto& betas = config::key::optimizer.betas;
-    std::string text = "optimizer.name = " + deck.value_text(name);
-    if (!stored.has(is_moment1)) text += ", optimizer.betas = " + deck.value_text(betas);
-    return text;
+    const auto show = [&](const io::DeckKey& one) {
+      return full_name(one) + " = " + deck.value_text(one);
+    };
+    Writer writer;
+    writer.optimizer = show(key::optimizer.name);
+    if (!stored.has(is_moment1)) writer.optimizer += ", " + show(key::optimizer.betas);
+    const std::vector<std::string> groups = deck[key::optimizer.groups];
+    if (std::ranges::any_of(groups, [](const std::string& group) {
+          return group.find(" frozen") != group.npos;
+        }))
+      writer.frozen.push_back(show(key::optimizer.groups));
+    if (deck[key::adapter.rank] > 0)
+      writer.frozen.push_back(show(key::adapter.modules_to_save));
+    return writer;
   } catch (const Error&) {
     return {};
   }
+}
+
+constexpr auto or_anew = "or start from the beginning in another run.directory";
+
+// Tensors of a checkpoint that has moments of others, but none of them.
+Paths frozen_of(const Stored& stored, const Paths& tensors) {
+  Paths frozen;
+  if (!stored.has(is_moment1) && !stored.has(is_second_moment)) return frozen;
+  for (const std::string& tensor : tensors)
+    if (!stored.paths.contains("optimizer/moment1/" + tensor) &&
+        !stored.paths.contains("optimizer/moment2/" + tensor))
+      frozen.insert(tensor);
+  return frozen;
 }
 
 // Why a run of `optimizer` cannot go on without these moments, and how it can.
@@ -111,27 +145,31 @@ std::string why_not(const std::string& path, const std::string& optimizer,
   const std::string which = second.empty()  ? "first moments"
                             : first.empty() ? "second moments"
                                             : "second moments, and no first ones,";
+  const std::size_t head = std::string("optimizer/moment1/").size();
+  Paths tensors;
+  for (const Paths* paths : {&first, &second})
+    for (const std::string& one : *paths) tensors.insert(one.substr(head));
   const Paths& some = second.empty() ? first : second;
-  const std::string name = some.begin()->substr(std::string("optimizer/moment1/").size());
-  const std::string wants = format("optimizer.name = \"{}\"", optimizer);
-  const std::string wrote = optimizer_keys(stored);
+  const std::string name = some.begin()->substr(head);
   const std::string of =
       some.size() == 1 ? name : format("{} tensors, {} among them", some.size(), name);
   const std::string lacks =
-      format("{}: has no {} of {}, but {} goes on with them", path, which, of, wants);
-  if (wrote.empty())
+      format("{}: has no {} of {}, but optimizer.name = \"{}\" goes on with them", path,
+             which, of, optimizer);
+  const Writer wrote = writer_of(stored);
+  const std::size_t frozen = frozen_of(stored, tensors).size();
+  const std::string again =
+      wrote.frozen_by(" and ") + (wrote.frozen.empty() ? " as when it was written" : "");
+  if (frozen == tensors.size())
+    return lacks + format(": they were frozen by {}; write {}, {}",
+                          wrote.frozen_by(" or "), again, or_anew);
+  if (wrote.optimizer.empty())
     return lacks +
-           ": another optimizer wrote it; write its optimizer.name, or start from the "
-           "beginning in another run.directory";
-  if (wrote == wants)
-    return lacks +
-           ": it was written with optimizer.groups that froze them; write those again, "
-           "or "
-           "start from the beginning in another run.directory";
-  return lacks + format(
-                     ": it was written with {}; write {}, or start from the beginning "
-                     "in another run.directory",
-                     wrote, wrote);
+           format(": another optimizer wrote it; write its optimizer.name, {}", or_anew);
+  return lacks + format(": it was written with {}; write {}{}, {}", wrote.optimizer,
+                        wrote.optimizer,
+                        frozen > 0 ? ", and " + again + ", which froze some" : "",
+                        or_anew);
 }
 
 constexpr auto moments_hint =

@@ -57,10 +57,11 @@ std::vector<io::TensorBox> boxes_of(test::Memory& memory, const Optimizer& optim
 }
 
 std::string write(const SharedFolder& folder, const Optimizer& optimizer,
-                  const std::vector<io::TensorBox>& boxes) {
+                  const std::vector<io::TensorBox>& boxes,
+                  const std::string& besides = "run.seed=0") {
   io::CheckpointInfo info = test::fake_info(1);
   info.deck = test::parse_sample({"optimizer.name=" + optimizer.name,
-                                  "optimizer.betas=" + optimizer.betas})
+                                  "optimizer.betas=" + optimizer.betas, besides})
                   .effective();
   io::write_checkpoint(world(), folder.path(), info, boxes, 0);
   return folder.path();
@@ -118,17 +119,42 @@ TEST(MissingState, TheErrorSaysHowToGoOn) {
   expect_contains(text, "write optimizer.name = \"sgd\", optimizer.betas = [0.0, 0.95]");
 }
 
+// Whatever optimizer the run has: what froze it is the cause, not another optimizer.
 TEST(MissingState, ATensorThatWasFrozenHasNoMoments) {
-  const SharedFolder folder;
   test::Memory memory;
-  const Optimizer& lion = optimizers[3];
-  auto some = boxes_of(memory, lion);
-  std::erase_if(
-      some, [](const auto& box) { return box.path == "optimizer/moment1/norm.weight"; });
-  const std::string path = write(folder, lion, some);
-  const std::string text = error_of(path, boxes_of(memory, lion), "lion");
-  expect_contains(text, "has no first moments of norm.weight, but");
-  expect_contains(text, "optimizer.groups that froze them");
+  const auto without_norm = [&](const Optimizer& optimizer) {
+    auto some = boxes_of(memory, optimizer);
+    std::erase_if(some, [](const auto& box) {
+      return box.path.starts_with("optimizer/") && box.path.ends_with("/norm.weight");
+    });
+    return some;
+  };
+  const Optimizer &adamw = optimizers[0], &lion = optimizers[3];
+  const struct {
+    std::string besides, cause, fix;
+  } cases[] = {{R"(optimizer.groups=["*norm* frozen"])",
+                R"(they were frozen by optimizer.groups = ["*norm* frozen"];)",
+                R"(write optimizer.groups = ["*norm* frozen"], or start)"},
+               {"adapter.rank=2", "they were frozen by adapter.modules_to_save = [];",
+                "write adapter.modules_to_save = [], or start"},
+               {"run.seed=0", "they were frozen by optimizer.groups or [adapter];",
+                "write optimizer.groups and [adapter] as when it was written, or start"}};
+  for (const auto& [besides, cause, fix] : cases)
+    for (const Optimizer* before : {&adamw, &lion}) {
+      SCOPED_TRACE(before->name + " " + besides);
+      const SharedFolder folder;
+      const std::string path = write(folder, *before, without_norm(*before), besides);
+      const std::string text = error_of(path, boxes_of(memory, lion), "lion");
+      expect_contains(text, "has no first moments of norm.weight, but");
+      expect_contains(text, cause);
+      expect_contains(text, fix);
+    }
+  // Where others lack what this optimizer keeps, it is the cause as well.
+  const SharedFolder folder;
+  const std::string path = write(folder, lion, without_norm(lion), cases[0].besides);
+  expect_contains(error_of(path, boxes_of(memory, adamw), "adamw"),
+                  R"(write optimizer.name = "lion", and )"
+                  R"(optimizer.groups = ["*norm* frozen"], which froze some, or start)");
 }
 
 // Whether the checkpoint or the run has the codes, the message names the key.
