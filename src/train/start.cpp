@@ -26,19 +26,38 @@ constexpr auto model_hint =
     "write the [model] and [adapter] of the deck that it was written with, or start from "
     "the beginning in another run.directory";
 
+constexpr auto recipe_hint =
+    "write the precision.recipe, first_bf16 and last_bf16 of the deck that it was "
+    "written "
+    "with, or start from the beginning in another run.directory";
+
+// What to write where a checkpoint's tensor is not of the run's shape or type.
+std::string hint_of(const io::CheckpointReader& reader, const io::TensorBox& box) {
+  if (!nn::is_fp8_state(box.path)) return model_hint;
+  for (const io::TensorEntry& entry : reader.tensors())
+    if (entry.path == box.path && entry.shape.rank() == 2 && box.whole.rank() == 2)
+      return format(
+          "write precision.amax_history = {}, as in the deck that it was written with, "
+          "or start from the beginning in another run.directory",
+          entry.shape[1]);
+  return recipe_hint;
+}
+
 // The sections of the deck that say which tensors there are: said first, for state of an
-// optimizer is missing as well where a model is another.
+// optimizer is missing as well where a model is another. Histories of scales come behind
+// the weights.
 void check_weights(const io::CheckpointReader& reader,
                    const std::vector<io::TensorBox>& boxes) {
   for (const io::TensorBox& box : boxes) {
     if (!is_weight(box)) continue;
+    const bool scales = nn::is_fp8_state(box.path);
     require(reader.has(box.path), Status::bad_content,
-            "{}: has no '{}', which this run's model has: {}", reader.directory(),
-            box.path, model_hint);
+            "{}: has no '{}', which this run's {} has: {}", reader.directory(), box.path,
+            scales ? "precision.recipe" : "model", scales ? recipe_hint : model_hint);
     try {
       reader.require_tensor(box.path, box.whole, box.data.dtype());
     } catch (const Error& error) {
-      fail(error.status(), "{}: {}", error.what(), model_hint);
+      fail(error.status(), "{}: {}", error.what(), hint_of(reader, box));
     }
   }
 }
