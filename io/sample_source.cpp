@@ -49,6 +49,8 @@ std::string_view name_of(SourceKind kind) {
 std::unique_ptr<SampleSource> open_source(const SourceConfig& config,
                                           const OpenSource& open_text) try {
   return open_kind(config, open_text);
+} catch (const NamedError&) {
+  throw;
 } catch (const Error& error) {
   if (config.named_by.empty()) throw;
   throw Error(error.status(), config.named_by + ": " + error.what(), error.where());

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.hpp"
+
 namespace trireme::io {
 
 // Where tokens of a sample lie.
@@ -119,6 +121,28 @@ struct InfillingConfig {
   std::vector<std::string> tokens;  // of the prefix, the suffix and the middle
 };
 
+// What in the deck says more of a source, for messages: "deck.toml:7:9: data.packing".
+struct SourceNames {
+  std::string tokenizer = "data.tokenizer", chat_template = "data.chat_template",
+              packing = "data.packing", infilling = "data.fim_rate";
+};
+
+// An error that says itself what of the deck it is about.
+class NamedError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Does the work; what it throws begins with `name`.
+template <class Work>
+auto named(const std::string& name, const Work& work) try {
+  return work();
+} catch (const NamedError&) {
+  throw;
+} catch (const Error& error) {
+  throw NamedError(error.status(), name + ": " + error.what(), error.where());
+}
+
 struct SourceConfig {
   SourceKind kind = SourceKind::bytes;
   std::vector<std::string> paths;  // files or globs, expanded in sorted order
@@ -133,12 +157,13 @@ struct SourceConfig {
   // refused.
   std::string tokenizer_digest = {};
   Packing packing = Packing::none;
-  std::int64_t end_token = -1;  // of documents, for packing; -1: what the data say
+  std::int64_t end_token = -1;      // of documents, for packing; -1: what the data say
   // Of chat: what is learned, the file of the template if not the tokenizer's, and the
   // date that templates are told.
   LossOn loss_on = LossOn::automatic;
   std::string chat_template = {}, template_date = {};
   InfillingConfig infilling = {};
+  SourceNames names = {};
   // What the user gives the sequence by, for messages; empty: it is the model's.
   std::string sequence_by = "model.sequence";
   int threads = 1;  // that texts are tokenized by; the tokens are the same for any number

@@ -80,6 +80,8 @@ std::unique_ptr<io::SampleSource> open_data(const Arguments& arguments,
   source.paths = {path};
   source.blend.clear();
   source.named_by.clear();
+  source.names = {};
+  if (arguments.has("--tokenizer")) source.names.tokenizer = "--tokenizer";
   source.packing = io::Packing::none;
   source.infilling = {};
   // Learned positions are a tensor: their number is not to be chosen.

@@ -56,6 +56,15 @@ void DataRules::infilling_rules() {
   rule({key::data.fim_rate, key::data.source}, infilling.rate == 0 || !wordless,
        key::data.fim_rate, " cuts text into tokens, but ", key::data.source,
        " has no tokenizer: write another data.source, or ", none);
+  const auto is_chat = [](io::SourceKind kind) {
+    return kind == io::SourceKind::chat || kind == io::SourceKind::preference;
+  };
+  rule({key::data.fim_rate, key::data.source, key::data.blend},
+       infilling.rate == 0 ||
+           (!is_chat(config_.data.kind) &&
+            std::ranges::none_of(config_.data.blend, is_chat, &io::BlendPart::kind)),
+       key::data.fim_rate, " is for texts, but ", key::data.source,
+       " has conversations, of which not every token is a target: write ", none);
   rule({key::data.fim_rate, key::data.source, key::data.tokenizer},
        infilling.rate == 0 || wordless || !config_.data.tokenizer.empty(),
        key::data.fim_rate, " cuts text, but ", key::data.tokenizer,

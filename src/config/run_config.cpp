@@ -32,6 +32,11 @@ void resolve_model(const io::Deck& deck, model::ModelConfig& model) {
     model.vocabulary = io::end_of_text + 1;
 }
 
+// "deck.toml:7:9: data.packing", for messages.
+std::string place_of(const io::Deck& deck, const io::DeckKey& key) {
+  return (deck.given(key) ? deck.where(key) + ": " : std::string()) + full_name(key);
+}
+
 io::SourceConfig read_source(const io::Deck& deck, const RunConfig& config,
                              const Strings& paths) {
   io::SourceConfig source{deck[key::data.source], deck[paths], config.model.sequence,
@@ -57,6 +62,9 @@ io::SourceConfig read_source(const io::Deck& deck, const RunConfig& config,
   if (&paths == &key::data.paths)
     source.infilling = {deck[key::data.fim_rate], deck[key::data.fim_spm],
                         deck[key::data.fim_tokens]};
+  source.names = {place_of(deck, key::data.tokenizer),
+                  place_of(deck, key::data.chat_template),
+                  place_of(deck, key::data.packing), place_of(deck, key::data.fim_rate)};
   if (deck.given(paths) && source.kind != io::SourceKind::synthetic)
     source.named_by = format("{}: {}", deck.where(paths), full_name(paths));
   if (source.kind == io::SourceKind::blend)
@@ -177,6 +185,7 @@ RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
   read_recompute(deck, config.recompute.what);
   read_optimizer(deck, config.optimizer);
   read_adapter(deck, config.adapter.matrices);
+  config.adapter.named_by = place_of(deck, key::adapter.from);
   config.batch.ramp = read_all(deck, key::batch.ramp, parse_ramp_part);
   config.batch.sequence_ramp = read_all(deck, key::batch.sequence_ramp, parse_ramp_part);
   config.batch.passed_over = read_all(deck, key::data.skip_steps, parse_step_range);

@@ -192,7 +192,8 @@ struct TrainSettings {
 // Low-rank matrices that are trained in place of the model.
 struct AdapterSettings {
   nn::AdapterConfig matrices;
-  std::string from;  // a folder to start from; "": new ones
+  std::string from;                       // a folder to start from; "": new ones
+  std::string named_by = "adapter.from";  // for messages: "deck.toml:7:9: adapter.from"
   model::BaseCodes quantize = model::BaseCodes::none;  // of the frozen linear layers
   // Where their codes are read, by whoever loaded the deck. Null: they are only planned.
   std::shared_ptr<const io::CodeSource> codes{};

@@ -22,8 +22,13 @@ void read_chat_files(const io::SourceConfig& config, const text::Tokenizer& toke
                      std::int32_t end_token, std::string_view source,
                      const std::function<void(const std::string&)>& open,
                      const EncodeLine& encode) {
-  const auto chat =
-      open_chat_template(tokenizer.folder(), config.chat_template, config.template_date);
+  const auto open_chat = [&] {
+    return open_chat_template(tokenizer.folder(), config.chat_template,
+                              config.template_date);
+  };
+  const auto chat = config.chat_template.empty()
+                        ? open_chat()
+                        : io::named(config.names.chat_template, open_chat);
   const ChatEncoder encoder(tokenizer, chat ? &*chat : nullptr, config.loss_on,
                             end_token);
   const std::vector<std::string> names = text::corpus_files(config.paths);

@@ -141,10 +141,12 @@ class InfilledSource final : public io::SampleSource {
     if (config.end_token >= 0) end_ = static_cast<std::int32_t>(config.end_token);
     const io::SampleMarks marks = source_->marks(0);
     require(marks.no_target.empty() && !has_conversations(config), Status::bad_content,
-            "data.fim_rate is for texts: these data mark tokens that are no targets");
+            "{} is for texts, but these data mark tokens that are no targets: write "
+            "data.fim_rate = 0.0",
+            config.names.infilling);
     require(!marks.starts.empty() || end_.has_value(), Status::bad_content,
-            "data.fim_rate: the data do not say which token ends a document: set "
-            "data.end_token");
+            "{}: the data do not say which token ends a document: set data.end_token",
+            config.names.infilling);
     description_ = format("{}; {} % of documents infilled, {} % of these suffix first",
                           source_->describe(), fixed(100 * config.infilling.rate, 1),
                           fixed(100 * config.infilling.spm, 1));

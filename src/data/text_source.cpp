@@ -93,18 +93,36 @@ std::unique_ptr<io::SampleSource> open_text(
   require(tokenizer.has_value(), Status::bad_content,
           "data.source = \"{}\" needs data.tokenizer: a tokenizer.json or its folder",
           name_of(config.kind));
-  const auto end = tokenizer->end_token();
-  require(end.has_value(), Status::bad_content,
-          "data.tokenizer {} does not say which token ends a document: name it in "
-          "tokenizer_config.json beside it, as {\"eos_token\": \"</s>\"}{}",
-          config.tokenizer,
-          config.kind == io::SourceKind::text
-              ? ", or make token files by trireme tokenize --end-token"
-              : "");
+  const auto end = io::named(config.names.tokenizer, [&] {
+    const auto said = tokenizer->end_token();
+    require(said.has_value(), Status::bad_content,
+            "{} does not say which token ends a document: name it in "
+            "tokenizer_config.json beside it, as {\"eos_token\": \"</s>\"}{}",
+            config.tokenizer,
+            config.kind == io::SourceKind::text
+                ? ", or make token files by trireme tokenize --end-token"
+                : "");
+    return said;
+  });
   if (config.kind == io::SourceKind::chat) return open_chat(config, *tokenizer, *end);
   if (config.kind == io::SourceKind::preference)
     return open_preferences(config, *tokenizer, *end);
   return std::make_unique<TextSource>(config, *tokenizer, *end);
+}
+
+text::Tokenizer open_tokenizer(const io::SourceConfig& config) try {
+  text::Tokenizer tokenizer(config.tokenizer);
+  const std::int64_t size = tokenizer.vocabulary();
+  require(size <= config.vocabulary, Status::bad_content,
+          "{} has {} tokens, but model.vocabulary = {}: set it to {} or more",
+          config.tokenizer, size, config.vocabulary, size);
+  return tokenizer;
+} catch (const Error& error) {
+  if (error.status() != Status::missing_input) throw;
+  fail(error.status(),
+       "{}: write where a tokenizer.json, a SentencePiece .model, a .tiktoken file or a "
+       "folder with one lies",
+       error.what());
 }
 
 }  // namespace
@@ -112,13 +130,8 @@ std::unique_ptr<io::SampleSource> open_text(
 std::unique_ptr<io::SampleSource> open_source(io::SourceConfig config) {
   std::optional<text::Tokenizer> tokenizer;
   if (!config.tokenizer.empty()) {
-    tokenizer.emplace(config.tokenizer);
+    io::named(config.names.tokenizer, [&] { tokenizer.emplace(open_tokenizer(config)); });
     config.tokenizer_digest = tokenizer->digest();
-    const std::int64_t size = tokenizer->vocabulary();
-    require(size <= config.vocabulary, Status::bad_content,
-            "data.tokenizer {} has {} tokens, but model.vocabulary = {}: set it to {} or "
-            "more",
-            config.tokenizer, size, config.vocabulary, size);
   }
   auto source = io::open_source(
       config, [&](const io::SourceConfig& part) { return open_text(part, tokenizer); });

@@ -16,8 +16,9 @@ std::optional<DocumentRule> document_rule(const io::SourceConfig& config,
   if (config.packing != io::Packing::concatenate) return DocumentRule{{}, window};
   const auto said = source.end_token();
   require(config.end_token >= 0 || said.has_value(), Status::bad_content,
-          "data.packing: the data do not say which token ends a document, or not all the "
-          "same: set data.end_token");
+          "{}: the data do not say which token ends a document, or not all the same: set "
+          "data.end_token",
+          config.names.packing);
   return DocumentRule{
       config.end_token >= 0 ? static_cast<std::int32_t>(config.end_token) : *said,
       window};

@@ -39,6 +39,15 @@ void check_scales(const convert::AdapterFolder& folder, const nn::AdapterConfig&
   }
 }
 
+void open_folder(const std::string& path, const model::ModelConfig& model,
+                 std::optional<convert::AdapterFolder>& folder) try {
+  folder.emplace(path, model);
+} catch (const Error& error) {
+  if (error.status() != Status::missing_input) throw;
+  fail(error.status(), "{}: write the folder where its {} and weights lie", error.what(),
+       convert::adapter_config_name);
+}
+
 // The weight whose rows' lengths are in a box.
 std::string weight_of(const io::TensorBox& box) {
   return box.path.substr(0, box.path.size() - nn::magnitude_suffix.size()) + ".weight";
@@ -59,7 +68,8 @@ StartAdapters::StartAdapters(const config::RunConfig& config,
           "(trireme convert --merge), or write its [adapter]",
           config.start_from);
   if (config.adapter.from.empty()) return;
-  folder_.emplace(config.adapter.from, config.model);
+  io::named(config.adapter.named_by,
+            [&] { open_folder(config.adapter.from, config.model, folder_); });
   check_scales(*folder_, adapter);
 }
 

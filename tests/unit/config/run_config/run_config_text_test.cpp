@@ -42,5 +42,17 @@ TEST(TextRules, InfillingOfDataWithoutWords) {
                 {"data.tokenizer=\"tokenizer.json\""});
 }
 
+TEST(TextRules, InfillingOfConversations) {
+  const Words chat = {"data.tokenizer=\"tokenizer.json\"", "model.vocabulary=300",
+                      "data.fim_rate=0.5"};
+  for (const Words& data :
+       {Words{"data.source=chat"},
+        Words{"data.source=blend", "data.paths=[]", "data.blend=[\"1 chat a.jsonl\"]"}})
+    expect_mended(with(chat, data),
+                  {"data.fim_rate = 0.5 is for texts, but data.source = ",
+                   "write data.fim_rate = 0.0"},
+                  {"data.fim_rate=0.0"});
+}
+
 }  // namespace
 }  // namespace trireme::test
