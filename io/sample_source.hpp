@@ -157,7 +157,8 @@ struct SourceConfig {
   // refused.
   std::string tokenizer_digest = {};
   Packing packing = Packing::none;
-  std::int64_t end_token = -1;      // of documents, for packing; -1: what the data say
+  std::int64_t end_token = -1;      // of documents, for packing; -1: what the data say,
+  std::int64_t tokenizer_end = -1;  // or this, the tokenizer's, where they say nothing
   // Of chat: what is learned, the file of the template if not the tokenizer's, and the
   // date that templates are told.
   LossOn loss_on = LossOn::automatic;

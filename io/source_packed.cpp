@@ -27,6 +27,7 @@ class PackedSource final : public TokenStream {
   PackedSource(const SourceConfig& config, std::vector<PackedFile> files)
       : TokenStream(std::string(name_of(config.kind)), config.sequence),
         vocabulary_(config.vocabulary),
+        end_(config.tokenizer_end),
         files_(std::move(files)) {
     for (const PackedFile& file : files_) add_part(file.tokens);
     cut_samples(config);
@@ -35,6 +36,11 @@ class PackedSource final : public TokenStream {
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(config.sequence) + 1);
     sample(0, tokens);  // ids beyond the vocabulary show here, not within a run
     sample(samples() - 1, tokens);
+  }
+
+  std::optional<std::int32_t> end_token() const override {
+    if (end_ < 0) return {};
+    return static_cast<std::int32_t>(end_);
   }
 
  private:
@@ -79,7 +85,7 @@ class PackedSource final : public TokenStream {
     return files_[part].file.path();
   }
 
-  std::int64_t vocabulary_;
+  std::int64_t vocabulary_, end_;  // end_: below 0: none is known
   std::vector<PackedFile> files_;
 };
 

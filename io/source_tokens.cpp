@@ -24,6 +24,7 @@ class TokensSource final : public TokenStream {
   explicit TokensSource(const SourceConfig& config)
       : TokenStream(std::string(name_of(config.kind)), config.sequence),
         vocabulary_(config.vocabulary),
+        tokenizer_end_(config.tokenizer_end),
         files_(open_files(config)) {
     const bool few = files_.size() <= most_open_files;
     for (const auto& file : files_) {
@@ -43,8 +44,9 @@ class TokensSource final : public TokenStream {
   }
 
   std::optional<std::int32_t> end_token() const override {
-    if (!ends_agree_ || end_ < 0) return {};
-    return static_cast<std::int32_t>(end_);
+    const std::int64_t end = end_ < 0 ? tokenizer_end_ : end_;
+    if (!ends_agree_ || end < 0) return {};
+    return static_cast<std::int32_t>(end);
   }
 
  private:
@@ -182,7 +184,7 @@ class TokensSource final : public TokenStream {
     return files_[part].path();
   }
 
-  std::int64_t vocabulary_;
+  std::int64_t vocabulary_, tokenizer_end_;
   std::int64_t end_ = -2;  // the end token of the file read last; -1: it does not say
   bool ends_agree_ = true;
   std::vector<bool> masked_;  // files that say which tokens are targets

@@ -125,6 +125,14 @@ text::Tokenizer open_tokenizer(const io::SourceConfig& config) try {
        error.what());
 }
 
+// Of token files that do not say which token ends a document; below 0: it does not say
+// either, or not soundly, which is for those to tell who need it.
+std::int64_t end_of(const text::Tokenizer& tokenizer) try {
+  return tokenizer.end_token().value_or(-1);
+} catch (const Error&) {
+  return -1;
+}
+
 }  // namespace
 
 std::unique_ptr<io::SampleSource> open_source(io::SourceConfig config) {
@@ -132,6 +140,8 @@ std::unique_ptr<io::SampleSource> open_source(io::SourceConfig config) {
   if (!config.tokenizer.empty()) {
     io::named(config.names.tokenizer, [&] { tokenizer.emplace(open_tokenizer(config)); });
     config.tokenizer_digest = tokenizer->digest();
+    if (config.packing != io::Packing::none || config.infilling.rate > 0)
+      config.tokenizer_end = end_of(*tokenizer);
   }
   auto source = io::open_source(
       config, [&](const io::SourceConfig& part) { return open_text(part, tokenizer); });

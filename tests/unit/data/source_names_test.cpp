@@ -7,6 +7,8 @@
 #include <fstream>
 
 #include "data/text_source.hpp"
+#include "io/token_formats.hpp"
+#include "io/token_writer.hpp"
 #include "support/byte_tokenizer.hpp"
 
 namespace trireme::test {
@@ -75,6 +77,23 @@ TEST_F(SourceNames, TheTokenizer) {
   put("tokenizer_config.json", "{}");
   expect_error("a.toml:3:4: data.tokenizer: ",
                "does not say which token ends a document");
+}
+
+// Token files that do not say how documents end are cut by the tokenizer's end token.
+TEST_F(SourceNames, TheTokenizersEndToken) {
+  config_.kind = io::SourceKind::llmc;
+  config_.paths = {(folder_ / "a.bin").string()};
+  config_.packing = io::Packing::concatenate;
+  std::vector<std::uint16_t> ids{1, 2, 256, 3, 4, 256, 5, 6, 256};
+  const auto writer = io::make_token_writer(io::TokenFormat::llmc, config_.paths.front(),
+                                            {"", 258, 256}, std::ssize(ids));
+  writer->add(TensorView(ids.data(), DType::u16, {std::ssize(ids)}));
+  writer->close({0, 3, 6, 9});
+  EXPECT_EQ(data::open_source(config_)->end_token(), 256);
+  config_.packing = io::Packing::best_fit;
+  EXPECT_EQ(data::open_source(config_)->samples(), 3);
+  config_.tokenizer.clear();
+  expect_error("a.toml:1:2: data.paths: ", "set data.end_token");
 }
 
 }  // namespace
