@@ -96,10 +96,11 @@ void Recorder::open_files(const std::string& deck) {
 }
 
 void Recorder::write(const std::string& kind, const io::Record& record) {
-  if (!metrics_) return;
+  // Ranks that write no metrics say where the checkpoint is as well.
   if (kind == "checkpoint")
     for (const auto& [key, value] : record.numbers())
       if (key == "step") sums_.saved = static_cast<std::int64_t>(value);
+  if (!metrics_) return;
   const io::Record line = io::metrics_line(kind, record);
   metrics_->write(line);
   if (kind != "event") trackers_.write(line);

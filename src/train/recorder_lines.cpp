@@ -164,9 +164,9 @@ void Recorder::finish(Status status) {
   if (steps == 0 || sums_.seconds <= 0) return;
   const double rate = static_cast<double>(sums_.tokens) / sums_.seconds;
   const std::string& directory = config_.run.directory;
+  const std::int64_t saved = std::max(sums_.saved, progress_.own_steps);
   char folder[32];
-  std::snprintf(folder, sizeof folder, "step-%08lld",
-                static_cast<long long>(sums_.saved));
+  std::snprintf(folder, sizeof folder, "step-%08lld", static_cast<long long>(saved));
   log::always(wrapped(
       format("{}  {} steps, {} tokens in {}, mean {} tok/s, loss {}\n"
              "          {}\n"
@@ -174,8 +174,8 @@ void Recorder::finish(Status status) {
              status == Status::done ? "done    " : "stopped ", steps,
              human_count(static_cast<double>(sums_.tokens)), human_seconds(sums_.seconds),
              human_count(rate), fixed(sums_.loss, 4),
-             sums_.saved > 0 ? format("checkpoint {}/checkpoints/{}", directory, folder)
-                             : std::string("no checkpoint"),
+             saved > 0 ? format("checkpoint {}/checkpoints/{}", directory, folder)
+                       : std::string("no checkpoint"),
              directory, directory),
       terminal::prose_columns(), label_columns));
 }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/trainer.hpp"
 
+#include <algorithm>
+
 #include "base/log.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
@@ -23,9 +25,17 @@ constexpr std::size_t label_columns = 10;
 double held(const MemoryUse& use) { return static_cast<double>(use.bytes); }
 double held_at_most(const MemoryUse& use) { return static_cast<double>(use.peak_bytes); }
 
-// A row for each class of memory that this rank was planned to hold, or holds.
+// A row for each class of memory that this rank was planned to hold, or holds. Ranks that
+// were handed no plan show what they hold alone.
 void log_memory(int rank, const PlannedRun& planned) {
-  std::vector<TextRow> rows = {{"class", "planned", "held now"}};
+  const bool has_plan =
+      std::ranges::any_of(planned.memory, [](std::int64_t bytes) { return bytes > 0; });
+  std::vector<TextRow> rows;
+  const auto add = [&](const std::string& name, const std::string& plan,
+                       const std::string& now) {
+    rows.push_back(has_plan ? TextRow{name, plan, now} : TextRow{name, now});
+  };
+  add("class", "planned", "held now");
   double sum_planned = 0, sum_held = 0;
   for (int i = 0; i < memory_classes; ++i) {
     const auto c = static_cast<MemoryClass>(i);
@@ -33,10 +43,9 @@ void log_memory(int rank, const PlannedRun& planned) {
     const double now = held(memory_use(c));
     sum_planned += plan;
     sum_held += now;
-    if (plan + now > 0)
-      rows.push_back({std::string(name_of(c)), human_bytes(plan), human_bytes(now)});
+    if (plan + now > 0) add(std::string(name_of(c)), human_bytes(plan), human_bytes(now));
   }
-  rows.push_back({"total", human_bytes(sum_planned), human_bytes(sum_held)});
+  add("total", human_bytes(sum_planned), human_bytes(sum_held));
   std::string table = text_table(rows, 1, 2);
   table.pop_back();
   log::line(format("memory    of rank {}\n{}", rank, table));

@@ -43,6 +43,14 @@ check "--quiet" test "$status" = 0
 check "says how it ended" grep -q '^done      2 steps' "$work/out"
 check "and nothing else" bash -c "! grep -vE '^(done|warning|  )' '$work/out'"
 check "a file of each rank" test "$(ls "$work/logs" | tr '\n' ' ')" = "rank-00000.log rank-00001.log "
+# Of ranks but the first: what they know, and nothing else.
+run 2 train $deck run.directory="$work/each" $quiet run.steps=2 --log-dir "$work/each-logs"
+other=$work/each-logs/rank-00001.log
+check "a rank without a plan has no column of it" bash -c \
+  "grep -A 1 '^memory ' '$other' | grep -q 'held now' && ! grep -q 'planned *held now' '$other'"
+check "the first rank has it" grep -q 'planned *held now' "$work/each-logs/rank-00000.log"
+check "each rank says where the checkpoint is" bash -c \
+  "tail -n 3 '$other' | tr -d '\n ' | grep -q 'each/checkpoints/step-00000002'"
 run 1 train $deck run.directory="$work/debug" $quiet run.steps=2 parallel.tensor=1 \
   --log-level debug
 check "times of the parts of a step" grep -q '^          step 2  data ' "$work/out"
