@@ -214,7 +214,9 @@ train::PlannedRun plan_here(const comm::World& world, const Arguments& arguments
   require_room(deck_words(arguments), world.size(), on_node, deck.config, plans, planned,
                room_here(on, on_node));
   train::PlannedRun planned_run;
-  planned_run.memory = plans.front().memory;
+  planned_run.memory = plans.front().rank == 0
+                           ? plans.front().memory
+                           : plan::make_plan(deck.config, 0, planned).memory;
   planned_run.make_room_for_data = [=, stages = plans, config = deck.config,
                                     words = deck_words(arguments),
                                     ranks = world.size()](std::int64_t bytes) mutable {

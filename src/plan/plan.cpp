@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "base/counted.hpp"
-#include "base/side_by_side.hpp"
 #include "base/text_table.hpp"
 #include "comm/meta_group.hpp"
 #include "engine/checkpoint_boxes.hpp"
@@ -20,7 +19,6 @@
 #include "kernels/runtime/profile.hpp"
 #include "plan/meta_step.hpp"
 #include "plan/step_clock.hpp"
-#include "schedule/shared_schedules.hpp"
 
 namespace trireme::plan {
 
@@ -161,6 +159,7 @@ Plan make_plan(const config::RunConfig& deck, int rank, const PlannedDevice& on)
   engine::Engine engine(config, mesh, Device::meta());
   comm::TrafficMeter meter(mesh);
   Plan plan;
+  plan.rank = rank;
   if (on.machine == nullptr)
     run_planned_step(engine, config, mesh);
   else
@@ -197,24 +196,12 @@ std::int64_t program_bytes(const PlannedDevice& on) {
   return on.device.is_cuda() ? program_on_gpus : program_on_hosts;
 }
 
-std::vector<Plan> plan_stages(const config::RunConfig& config, const PlannedDevice& on) {
-  const auto& mesh = config.parallel.mesh;
-  std::vector<Plan> plans(static_cast<std::size_t>(mesh.pipeline));
-  // The engine of each stage asks for these.
-  const auto schedules = schedule::shared_schedules(engine::pipeline_shape(config));
-  side_by_side(plans.size(), static_cast<std::size_t>(on.threads),
-               [&](std::size_t stage) {
-                 const int rank = static_cast<int>(stage) * (mesh.size() / mesh.pipeline);
-                 plans[stage] = make_plan(config, rank, on);
-               });
-  return plans;
-}
-
 namespace {
 
 std::string memory_text(const Plan& plan) {
-  std::string text = format("memory    total {} on rank 0:",
-                            human_bytes(static_cast<double>(plan.total_memory())));
+  std::string text =
+      format("memory    total {} on rank {}:",
+             human_bytes(static_cast<double>(plan.total_memory())), plan.rank);
   const char* between = " ";
   for (int i = 0; i < memory_classes; ++i) {
     const auto bytes = plan.memory[static_cast<std::size_t>(i)];
@@ -236,19 +223,19 @@ std::string memory_text(const Plan& plan) {
     text += format("sources   {} of tokens and documents, on the rank that keeps most\n",
                    human_bytes(static_cast<double>(plan.source_bytes)));
   if (plan.copies_bytes > 0)
-    text += format("copies    {} of the node's memory for rank 0 (checkpoint.partner)\n",
-                   human_bytes(static_cast<double>(plan.copies_bytes)));
+    text += format("copies    {} of the node's memory for rank {} (checkpoint.partner)\n",
+                   human_bytes(static_cast<double>(plan.copies_bytes)), plan.rank);
   if (plan.disk_bytes > 0)
     text +=
-        format("disk      {} of {}the optimizer's state of rank 0 (parallel.offload)\n",
+        format("disk      {} of {}the optimizer's state of rank {} (parallel.offload)\n",
                human_bytes(static_cast<double>(plan.disk_bytes)),
-               plan.disk_weight_bytes > 0 ? "the weights and " : "");
+               plan.disk_weight_bytes > 0 ? "the weights and " : "", plan.rank);
   if (plan.nccl && plan.nccl->communicators > 0)
     text += format(
-        "NCCL      about {} more on rank 0, in {} communicators and {} links (an "
+        "NCCL      about {} more on rank {}, in {} communicators and {} links (an "
         "estimate, "
         "not measured)\n",
-        human_bytes(static_cast<double>(plan.nccl->estimated_bytes())),
+        human_bytes(static_cast<double>(plan.nccl->estimated_bytes())), plan.rank,
         plan.nccl->communicators, plan.nccl->links);
   return text;
 }
@@ -379,7 +366,8 @@ std::string describe(const config::RunConfig& config, std::span<const Plan> plan
                                                     plan.timing.step_seconds > 0
                                                         ? engine::TrafficColumns::exposed
                                                         : engine::TrafficColumns::bytes);
-    if (!table.empty()) text += "traffic   " + of + " of rank 0\n" + table;
+    if (!table.empty())
+      text += format("traffic   {} of rank {}\n", of, plan.rank) + table;
   };
   add_traffic(plan.traffic, "a step");
   add_traffic(plan.round_traffic, format("the mean of the copies, every {} steps,",

@@ -56,10 +56,11 @@ struct PlannedCodes {
 };
 
 struct Plan {
+  int rank = 0;                         // of the mesh
   ClassBytes memory{};                  // bytes of one rank, by class
   PhaseBytes used{};                    // of these, what each phase of a run uses
   std::int64_t kernel_bytes = 0;        // of the workspace: what kernels of a GPU hold
-  std::optional<comm::NcclCount> nccl;  // of rank 0, beside the memory above
+  std::optional<comm::NcclCount> nccl;  // beside the memory above
   // Of the node's memory, for the rank: copies of shards that outlive the program.
   std::int64_t copies_bytes = 0;
   // Tokens of texts, places of documents and references of answers that a rank keeps: no
@@ -93,11 +94,12 @@ Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& o
 // What a rank takes for libraries and the program itself (Plan::program_bytes).
 std::int64_t program_bytes(const PlannedDevice& on);
 
-// The plan of the first rank of each pipeline stage.
+// For each pipeline stage the plan of a rank: of the first tensor group, the one that
+// holds most.
 std::vector<Plan> plan_stages(const config::RunConfig& config,
                               const PlannedDevice& on = {});
 
-// plan_stages() as text: mesh, memory by class and traffic of the first rank, a table of
+// plan_stages() as text: mesh, memory by class and traffic of the first plan, a table of
 // the pipeline if there is one, FLOPs.
 std::string describe(const config::RunConfig& config, std::span<const Plan> plans);
 
