@@ -68,23 +68,38 @@ void require_folders(const comm::World& world, const config::RunConfig& config) 
     optim::offload_folder(parallel.offload_directory, world.rank());
 }
 
+// The data of a deck, opened as for training.
+struct CheckedData {
+  std::int64_t kept = 0;                    // bytes, on a rank that reads samples
+  std::vector<train::ReferencePart> pairs;  // to learn from
+  std::vector<std::unique_ptr<io::SampleSource>> sources;  // of these
+
+  void open(const config::RunConfig& config) {
+    io::TokenTable texts;
+    const io::TokenTableInUse in_use(texts);
+    add("training", config, config.data);
+    if (config.metrics.validate_every > 0) add("validation", config, config.validation);
+    kept += texts.bytes();
+    const train::TextSamples prompts(config);
+  }
+
+ private:
+  void add(const char* name, const config::RunConfig& config,
+           const io::SourceConfig& data) {
+    auto source = data::open_source(data);
+    kept += source->kept_bytes() + train::reference_bytes(*source);
+    engine::document_rule(data, *source, 0);  // throws where it cannot be kept
+    if (!config.learns_pairs() || source->answers() == 0) return;
+    pairs.push_back({.name = name, .source = source.get()});
+    sources.push_back(std::move(source));
+  }
+};
+
 // Every problem that can be found without training: the deck's, then the data's.
 int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments,
           int on_node, const plan::Machine* machine) {
-  std::int64_t kept = 0;
-  world.agree([&] {
-    io::TokenTable texts;
-    const io::TokenTableInUse in_use(texts);
-    const auto open = [&](const io::SourceConfig& config) {
-      const auto source = data::open_source(config);
-      kept += source->kept_bytes() + train::reference_bytes(*source);
-      engine::document_rule(config, *source, 0);  // throws where it cannot be kept
-    };
-    open(deck.config.data);
-    if (deck.config.metrics.validate_every > 0) open(deck.config.validation);
-    kept += texts.bytes();
-    train::TextSamples prompts(deck.config);
-  });
+  CheckedData data;
+  world.agree([&] { data.open(deck.config); });
   const config::RunSettings& run = deck.config.run;
   world.agree([&] {
     if (!arguments.has("--ranks")) launch::require_built_for(run.device);
@@ -97,13 +112,13 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
   world.agree([&] {
     require_room_for_weights(deck.config, deck.config.parallel.mesh.size(), room);
   });
-  train::check_start(world, deck.config, on);
+  train::check_start(world, deck.config, deck.effective, on, data.pairs);
   plan::PlannedDevice planned;
   world.agree([&] {
     planned = planned_device(run, machine, planning_threads(world.ranks_on_node()));
   });
   std::vector<plan::Plan> plans = plan::plan_stages(deck.config, planned);
-  for (plan::Plan& stage : plans) stage.source_bytes = kept;
+  for (plan::Plan& stage : plans) stage.source_bytes = data.kept;
   log::line(wrapped(plan::describe(deck.config, plans), terminal::prose_columns(), 10));
   log::line(config::describe_recipe(deck.config));
   world.agree([&] {

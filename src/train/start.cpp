@@ -125,6 +125,17 @@ std::unique_ptr<io::TensorSource> open_source(comm::World& world, const std::str
   return checkpoint;
 }
 
+// What a run that goes on holds its pairs against.
+void check_references(comm::World& world, const config::RunConfig& config,
+                      const std::string& deck, const std::vector<ReferencePart>& pairs) {
+  if (pairs.empty()) return;
+  world.agree([&] {
+    if (world.rank() != 0) return;
+    const ReferenceFile file(config, deck);
+    for (const ReferencePart& part : pairs) file.read(part);
+  });
+}
+
 }  // namespace
 
 std::vector<io::TensorBox> boxes_of_checkpoint(comm::World& world,
@@ -161,7 +172,8 @@ void StartWeights::read(const io::TensorBox& box) const {
 }
 
 void check_start(comm::World& world, const config::RunConfig& config,
-                 const launch::ComputeDevice& on) {
+                 const std::string& deck, const launch::ComputeDevice& on,
+                 const std::vector<ReferencePart>& pairs) {
   const ChosenCheckpoint from = chosen_checkpoint(world, config, false);
   if (!from.reader && config.start_from.empty()) return;
   if (from.reader) identify_base(world, config, from.reader.get());
@@ -169,6 +181,8 @@ void check_start(comm::World& world, const config::RunConfig& config,
   world.agree([&] { boxes = meta_boxes(world, config, on, from.reader.get()); });
   if (from.reader) {
     boxes_of_checkpoint(world, config, *from.reader, std::move(boxes));
+    const std::int64_t step = from.reader->info().step;
+    if (step > 0 && step < config.run.steps) check_references(world, config, deck, pairs);
   } else {
     const StartWeights start(world, config, boxes);
     world.agree([&] {

@@ -4,12 +4,14 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "comm/world.hpp"
 #include "config/run_config.hpp"
 #include "io/checkpoint.hpp"
 #include "launch/compute_device.hpp"
+#include "train/reference_file.hpp"
 #include "train/start_adapters.hpp"
 
 namespace trireme::train {
@@ -44,9 +46,12 @@ class StartWeights {
 
 // What a start would find wrong, from names, shapes and digests: nothing is filled or
 // written. The ranks of the world stand for those of the mesh where there are as many;
-// else the first rank of each stage of the pipeline is looked at. Collective. Copies in
-// the memory of nodes (checkpoint.partner) are not looked for. Throws as the start does.
+// else the first rank of each stage of the pipeline is looked at. `deck`: the effective
+// one; `pairs`: sources that the run learns from and validates on, if they are pairs of
+// answers. Collective. Copies in the memory of nodes (checkpoint.partner) are not looked
+// for. Throws as the start does.
 void check_start(comm::World& world, const config::RunConfig& config,
-                 const launch::ComputeDevice& on);
+                 const std::string& deck, const launch::ComputeDevice& on,
+                 const std::vector<ReferencePart>& pairs);
 
 }  // namespace trireme::train

@@ -125,17 +125,36 @@ run 2 plan $deck train.objective=dpo data.source=preference \
   parallel.context=2
 check "a plan" [ "$status" = 0 ]
 
-# What is refused.
+# What is refused, by --check as by the run.
+goes_on() {
+  local what=$1 status_wanted=$2 words=$3 name=$4
+  shift 4
+  prefer "$name" 2 run.steps=7 "$@" --check
+  check "$what: --check" expect "$status_wanted" "$words"
+  prefer "$name" 2 run.steps=7 "$@"
+  check "$what" expect "$status_wanted" "$words"
+}
+held=("data.validation_paths=[\"$work/held.jsonl\"]" metrics.validate_every=3)
+prefer part 2 run.steps=7 --check
+check "a run that can go on is good" grep -q 'the deck is good' "$work/out"
+goes_on "other samples" 65 "is of other pairs of answers" part model.sequence=95
+goes_on "other packing" 65 "is of other pairs of answers" part data.packing=best_fit
+goes_on "validation that was not there" 65 "holds no validation" part "${held[@]}"
+sed 's/Yes/Aye/' "$work/held.jsonl" >"$work/held2.jsonl"
+goes_on "other pairs to validate" 65 "validation/log_probabilities is of other pairs" valid \
+  metrics.validate_every=3 "data.validation_paths=[\"$work/held2.jsonl\"]"
+run 2 train $deck run.directory="$work/tokens" run.steps=6 model.vocabulary=300 \
+  model.sequence=96 batch.global=8
+goes_on "a checkpoint of another objective" 66 "reference.h5" tokens
 rm "$work/part/reference.h5"
-prefer part 2 run.steps=7
-check "without the reference" expect 66 "reference.h5"
+goes_on "without the reference" 66 "reference.h5" part
+prefer part 2 --check
+check "of which a run that is done has no need" grep -q 'the deck is good' "$work/out"
 cp "$work/one/reference.h5" "$work/part/reference.h5"
 head -n 23 "$work/pairs.jsonl" >"$work/other.jsonl"
-prefer part 2 run.steps=7 "data.paths=[\"$work/other.jsonl\"]"
-check "other pairs" expect 65 "is of other pairs of answers"
+goes_on "other pairs" 65 "is of other pairs of answers" part "data.paths=[\"$work/other.jsonl\"]"
 head -c 1500 "$work/one/reference.h5" >"$work/part/reference.h5"
-prefer part 2 run.steps=7
-check "a reference that is cut off" expect 65 "reference.h5"
+goes_on "a reference that is cut off" 65 "reference.h5" part
 echo '{"prompt":"x","chosen":"y"}' >>"$work/other.jsonl"
 prefer bad 2 "data.paths=[\"$work/other.jsonl\"]"
 check "a line without an answer" expect 65 'other.jsonl:24: has no "rejected"'
