@@ -1,5 +1,4 @@
-// Rules about products in FP8: each names the key that is the cause, and what it advises
-// is accepted.
+// Rules about products in FP8: each names its cause, and its advice is accepted.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
