@@ -46,6 +46,14 @@ struct ExpertKeys {
   std::string_view dense_layers{}, mlp_layers{}, every{};
 };
 
+// Of classes whose experts have tensors of their own: in folders that transformers 5
+// writes as its classes hold them (save_original_format=False), in which gates lie before
+// what they weigh.
+inline constexpr std::array experts_as_held = {
+    StackedPart{"gate_proj.weight", "gate_up_proj", 2, 0, true},
+    StackedPart{"up_proj.weight", "gate_up_proj", 2, 1, true},
+    StackedPart{"down_proj.weight", "down_proj", 1, 0, true}};
+
 // Another name of a key, which the class reads as well (attribute_map).
 struct KeyAlias {
   std::string_view alias, key;
@@ -156,7 +164,8 @@ struct HuggingFaceRow {
   bool one_activation = false;  // whatever it is called, it is the architecture's
   std::span<const StackedPart>
       stacks{};  // of experts; empty: each has tensors of its own, ...
-  std::span<const StackedPart> stacks_too{};  // ... or these, which are not written
+  std::span<const StackedPart> stacks_too{};  // ... or these, which are not written, ...
+  std::string_view layer_too{};               // ... in layers of experts with this name
   // Layers after the model's predict further tokens, and are left out.
   bool further_layers = false;
   // How experts are chosen, where the class has one way.

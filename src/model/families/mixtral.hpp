@@ -49,6 +49,11 @@ constexpr ConfigDefaults mixtral_defaults() {
   return d;
 }
 
+inline constexpr std::array mixtral_as_held = {
+    StackedPart{"w1.weight", "gate_up_proj", 2, 0, true},
+    StackedPart{"w3.weight", "gate_up_proj", 2, 1, true},
+    StackedPart{"w2.weight", "down_proj", 1, 0, true}};
+
 inline constexpr std::array mixtral_neutral = {NeutralKey{"router_jitter_noise", "0.0"}};
 
 constexpr HuggingFaceRow mixtral() {
@@ -56,6 +61,8 @@ constexpr HuggingFaceRow mixtral() {
                                   mixtral_defaults(), window_in_all);
   row.keys = mixtral_keys();
   row.neutral = mixtral_neutral;
+  row.stacks_too = mixtral_as_held;
+  row.layer_too = "mlp";
   return row;
 }
 

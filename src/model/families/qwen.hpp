@@ -148,6 +148,7 @@ constexpr HuggingFaceRow qwen_moe(std::string_view type, std::string_view class_
   row.keys.moe.normalise = "norm_topk_prob";
   row.keys.moe.mlp_layers = "mlp_only_layers";
   row.keys.moe.every = "decoder_sparse_step";
+  row.stacks_too = experts_as_held;
   return row;
 }
 
@@ -185,12 +186,6 @@ constexpr HuggingFaceRow qwen2_moe() {
   return row;
 }
 
-// Older folders have a tensor of all experts, in which gates lie before what they weigh.
-inline constexpr std::array qwen3_5_moe_stacks = {
-    StackedPart{"gate_proj.weight", "gate_up_proj", 2, 0, true},
-    StackedPart{"up_proj.weight", "gate_up_proj", 2, 1, true},
-    StackedPart{"down_proj.weight", "down_proj", 1, 0, true}};
-
 constexpr HuggingFaceRow qwen3_5_moe() {
   HuggingFaceRow row = qwen3_5();
   row.model_type = "qwen3_5_moe_text";
@@ -211,7 +206,7 @@ constexpr HuggingFaceRow qwen3_5_moe() {
   row.keys.moe.top_k = "num_experts_per_tok";
   row.keys.moe.feed_forward = "moe_intermediate_size";
   row.keys.moe.shared_feed_forward = "shared_expert_intermediate_size";
-  row.stacks_too = qwen3_5_moe_stacks;
+  row.stacks_too = experts_as_held;  // older ones, too
   return row;
 }
 

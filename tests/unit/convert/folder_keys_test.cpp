@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "convert/folder_place.hpp"
 #include "unit/convert/config_texts.hpp"
 
 namespace trireme::convert {
@@ -135,6 +136,40 @@ TEST(FolderKeys, WhatDividesQueriesIsWrittenWhole) {
     EXPECT_NE(text.find(R"("query_pre_attn_scalar": 256,)"), std::string::npos) << text;
     m.attention.query_scalar = 7.5;
     expect_both_ways(m);
+  }
+}
+
+// As transformers writes them with save_original_format=False: a tensor of all experts,
+// in which gates lie before what they weigh.
+TEST(FolderKeys, ExpertsMayLieInOneTensor) {
+  const char* const root = std::getenv("TRIREME_SOURCE");
+  ASSERT_NE(root, nullptr) << "run this test by ctest";
+  for (const std::string name : {"mixtral", "qwen2_moe", "qwen3_moe", "qwen3_5_moe",
+                                 "deepseek_v2", "deepseek_v3", "glm4_moe"}) {
+    const auto config =
+        read_folder_config(format("{}/{}/{}", root, folders_of_tests, name));
+    const model::ModelConfig& m = config.model;
+    const auto& names = m.row().names.experts;
+    const std::int64_t E = m.moe.experts, F = m.expert_width(), D = m.hidden;
+    const std::string at = "model.layers.1.";
+    const std::string last = at + format("{}.experts.{}.", names.layer, E - 1);
+    const auto place = [&](std::string_view part, const Shape& shape) {
+      return stacked_place_of(*config.row, m, {last + format("{}.weight", part), shape});
+    };
+    for (const auto part : {names.gate, names.up}) {
+      const FolderPlace found = place(part, {F, D});
+      EXPECT_EQ(found.name, at + "mlp.experts.gate_up_proj") << name;
+      EXPECT_EQ(found.shape, (Shape{E, 2 * F, D})) << name;
+      const auto box = found.box_of({0, 0}, {F, D});
+      EXPECT_EQ(box.begin, (Shape{E - 1, part == names.up ? F : 0, 0})) << name;
+      EXPECT_EQ(box.extent, (Shape{1, F, D})) << name;
+    }
+    EXPECT_EQ(place(names.down, {D, F}).name, at + "mlp.experts.down_proj") << name;
+    EXPECT_EQ(place(names.down, {D, F}).shape, (Shape{E, D, F})) << name;
+    const std::string router = format("{}.gate.weight", names.layer);
+    EXPECT_EQ(stacked_place_of(*config.row, m, {at + router, {E, D}}).name,
+              at + "mlp.gate.weight")
+        << name;
   }
 }
 
