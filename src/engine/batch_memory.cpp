@@ -30,7 +30,8 @@ std::int64_t loader_bytes(const config::RunConfig& config, std::int64_t position
 std::int64_t validation_bytes(const config::RunConfig& config) {
   const std::int64_t tokens =
       config.batch.micro * config.model.sequence / config.parallel.mesh.context;
-  if (config.learns_pairs()) return 0;  // its passes have memory of their own in turn
+  if (config.learns_pairs())  // AnswerPass, which each has anew
+    return id_bytes * 6 * tokens + answer_bytes(config) + row_bytes(config);
   const bool documents = config.validation.packing != io::Packing::none;
   return id_bytes * (documents ? 5 : 2) * tokens + row_bytes(config);
 }

@@ -7,6 +7,7 @@
 #include "base/counted.hpp"
 #include "base/text_table.hpp"
 #include "comm/meta_group.hpp"
+#include "engine/answer_sums.hpp"
 #include "engine/checkpoint_boxes.hpp"
 #include "engine/documents.hpp"
 #include "engine/engine.hpp"
@@ -124,6 +125,17 @@ void plan_round(Plan& plan, engine::Engine& engine, comm::Mesh& mesh,
   plan.round_traffic = engine::last_lap(meter);
 }
 
+// What else the ranks bring together: their parts of a validation, and of all answers.
+void plan_totals(engine::Engine& engine, comm::Mesh& mesh,
+                 const config::RunConfig& config) {
+  if (config.learns_pairs()) {
+    engine::plan_answer_sums(mesh);
+  } else if (config.metrics.validate_every > 0) {
+    double loss = 0, tokens = 0;
+    engine.totals().sum_validation(loss, tokens);
+  }
+}
+
 }  // namespace
 
 config::RunConfig known_on(const PlannedDevice& on, const config::RunConfig& config) {
@@ -168,6 +180,7 @@ Plan make_plan(const config::RunConfig& deck, int rank, const PlannedDevice& on)
   plan.traffic = engine::last_lap(meter);
   plan_round(plan, engine, mesh, config, on.machine);
 
+  plan_totals(engine, mesh, config);
   fill_memory(plan, engine, mesh, config);
   plan.program_bytes = program_bytes(on);
   for (const optim::FlatParameter& flat : engine.store().flats()) {

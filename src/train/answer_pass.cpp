@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/split.hpp"
+#include "engine/answer_sums.hpp"
 
 namespace trireme::train {
 namespace {
@@ -95,11 +96,8 @@ AnswerTable AnswerPass::run(engine::Engine& engine, comm::Mesh& mesh,
       table.tokens[answer] = places[2 * g + 1];
     }
   }
-  Stream host;
-  for (std::vector<double>* values : {&table.log_probabilities, &table.tokens})
-    mesh.everyone()
-        .all_reduce(host, TensorView(values->data(), DType::f64, {std::ssize(*values)}))
-        .wait();
+  engine::sum_answers(mesh, table.log_probabilities);
+  engine::sum_answers(mesh, table.tokens);
   return table;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "base/split.hpp"
+#include "engine/answer_sums.hpp"
 
 namespace trireme::train {
 namespace {
@@ -52,11 +53,7 @@ void References::share(ReferencePart& part) {
   part.samples = static_cast<std::int64_t>(world_.max(static_cast<double>(part.samples)));
   part.values.resize(static_cast<std::size_t>(part.source->answers()));
   if (part.samples == 0) return;
-  Stream host;  // the others' are zeros
-  mesh_.everyone()
-      .all_reduce(host,
-                  TensorView(part.values.data(), DType::f64, {std::ssize(part.values)}))
-      .wait();
+  engine::sum_answers(mesh_, part.values);  // the others' are zeros
 }
 
 // Whether this model on this mesh makes of a round's answers what the part has.

@@ -32,6 +32,13 @@ same_memory() {
   test -s "$work/planned" && diff "$work/planned" "$work/measured"
 }
 
+chat_tokenizer "$work/tokenizer"
+for i in $(seq 12); do
+  echo "{\"prompt\":\"$i + $i =\",\"chosen\":\" $((2 * i))\",\"rejected\":\" no\"}"
+done >"$work/pairs.jsonl"
+pairs="train.objective=dpo data.source=preference data.paths=[\"$work/pairs.jsonl\"]"
+pairs+=" data.validation_paths=[\"$work/pairs.jsonl\"] metrics.validate_every=3"
+pairs+=" data.tokenizer=$work/tokenizer model.vocabulary=300 model.sequence=96"
 while read -r name keys; do
   # shellcheck disable=SC2086
   run 4 train $deck run.directory="$work/$name" run.steps=6 $keys
@@ -42,7 +49,7 @@ while read -r name keys; do
     grep -o "\"$key\": [0-9]*" "$work/$name/metrics.jsonl" >"$work/$key"
     check "$name: $key in the metrics" test -s "$work/$key"
   done
-done <<'CASES'
+done <<CASES
 data
 zero1 parallel.sharding_strategy=ZERO1
 grad_op parallel.sharding_strategy=SHARD_GRAD_OP
@@ -55,6 +62,9 @@ context parallel.context=2 parallel.sharding_strategy=FULL_SHARD
 validation batch.micro=3 metrics.validate_every=3 data.validation_paths=["README.md"] metrics.sample_every=3 metrics.sample_prompts=["To"]
 packed parallel.context=2 data.packing=concatenate data.end_token=10
 pipeline parallel.pipeline=2 parallel.tensor=2
+validated_pipeline parallel.pipeline=2 metrics.validate_every=3 data.validation_paths=["README.md"]
+pairs $pairs
+pairs_pipeline $pairs parallel.pipeline=2
 CASES
 
 check "idle shares of both stages" grep -qE '"idle_share": \[[^,]*, [^,]*\], "idle_share_mean": [^,]*, "live_microbatches": 2' \
