@@ -57,9 +57,10 @@ struct TensorBox {
   // Changes in the update at the end of a step only: a copy may be taken until then.
   bool until_update = false;
   // Where the data is not in memory yet, `data` lies on the meta device or is the memory
-  // of a file, and this fills a view of its type and shape on the host when the box is
-  // written. One box at a time takes memory.
-  std::function<void(const TensorView&)> fill{};
+  // of a file, and this fills a dense view on the host when the box is written: on meta
+  // of all of it, else of some rows, which begin with that number of its elements. One of
+  // them at a time takes memory, of rows a few MiB.
+  std::function<void(std::int64_t, const TensorView&)> fill{};
 };
 
 // Collective over the world. Writes `<directory>/step-XXXXXXXX` and points

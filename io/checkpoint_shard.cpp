@@ -13,6 +13,7 @@
 #include "io/checkpoint_index.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
+#include "io/filled_rows.hpp"
 #include "io/hdf5_file.hpp"
 #include "io/host_copy.hpp"
 
@@ -176,25 +177,6 @@ FileEntry read_back(const Directory& folder, const std::string& name,
   return {name, bytes, whole.text(), frame.text()};
 }
 
-// Memory for a box that is not there yet.
-class Filled {
- public:
-  TensorView fill(const TensorBox& box) {
-    const auto bytes = static_cast<std::int64_t>(box.data.bytes());
-    if (static_cast<std::int64_t>(memory_.bytes()) < bytes) {
-      memory_ = Buffer();  // given up before the larger one is made
-      memory_ = Buffer(Device::host(), DType::u8, {bytes}, MemoryClass::data,
-                       "tensor for a checkpoint");
-    }
-    const TensorView view(memory_.view().raw(), box.data.dtype(), box.data.shape());
-    box.fill(view);
-    return view;
-  }
-
- private:
-  Buffer memory_;  // of the largest box so far
-};
-
 // Writes one box into its dataset. `begin`: its first element there.
 void write_box(Hdf5File& file, const TensorView& data, std::int64_t begin, Written& box,
                std::int64_t start) {
@@ -209,6 +191,19 @@ void write_box(Hdf5File& file, const TensorView& data, std::int64_t begin, Writt
   const auto element = static_cast<std::int64_t>(size_of(data.dtype()));
   box.offset = box.goes_on ? start + begin * element : file.offset(name);
   box.digest = digest_of_view(data);
+}
+
+// The same of a box that is not in memory yet.
+void write_box(Hdf5File& file, FilledRows& filled, std::int64_t begin, Written& box,
+               std::int64_t start) {
+  const TensorView& like = box.source->data;
+  const std::string name = dataset_name(box.source->path, box.dataset);
+  const bool alone = !box.goes_on && box.run == like.elements();
+  if (!box.goes_on)
+    file.create(name, like.dtype(), alone ? like.shape() : Shape{box.run});
+  box.digest = filled.write(file, name, begin, *box.source, alone);
+  const auto element = static_cast<std::int64_t>(size_of(like.dtype()));
+  box.offset = box.goes_on ? start + begin * element : file.offset(name);
 }
 
 // The footer: an index of what this rank has written before it, in which the file's own
@@ -264,15 +259,16 @@ std::vector<std::string> write_boxes(const Directory& folder, const std::string&
   if (written.empty()) return footers;
   if (!goes_on) file.emplace(folder, name);
   HostCopy host;
-  Filled filled;
+  FilledRows filled;
   std::int64_t begin = 0, start = 0;  // of the box in its dataset, of that in the file
   for (Written& box : written) {
-    const TensorView data =
-        box.source->fill ? filled.fill(*box.source) : host.read(box.source->data);
     if (!box.goes_on) begin = 0;
-    write_box(*file, data, begin, box, start);
+    if (box.source->fill)
+      write_box(*file, filled, begin, box, start);
+    else
+      write_box(*file, host.read(box.source->data), begin, box, start);
     if (!box.goes_on) start = box.offset;
-    begin += data.elements();
+    begin += box.source->data.elements();
   }
   footers.push_back(write_footer(*file, name, written, place));
   // The disk has begun to write; what it wrote is read from memory meanwhile.

@@ -63,7 +63,8 @@ CheckpointSnapshot::Copies CheckpointSnapshot::begin(
           "a copy of {} bytes for boxes of {}", memory_.bytes(), bytes_for(boxes));
   Copies copies{boxes, {}};
   std::vector<std::pair<TensorView, TensorView>> left;
-  std::vector<std::pair<std::function<void(const TensorView&)>, TensorView>> unread;
+  std::vector<std::pair<std::function<void(std::int64_t, const TensorView&)>, TensorView>>
+      unread;
   std::optional<Stream> device;
   Stream host;
   std::int64_t at = 0;
@@ -77,7 +78,7 @@ CheckpointSnapshot::Copies CheckpointSnapshot::begin(
       if (box.until_update)
         unread.emplace_back(fill, copy);
       else
-        fill(copy);
+        fill(0, copy);
     } else if (box.data.device().is_cuda()) {
       if (!device) device.emplace(box.data.device());
       copy_bytes_later(*device, box.data, copy);
@@ -97,7 +98,7 @@ CheckpointSnapshot::Copies CheckpointSnapshot::begin(
     const Promised promised(*done);
     Stream stream;
     for (const auto& [from, to] : left) copy_bytes(stream, from, to);
-    for (const auto& [fill, to] : unread) fill(to);
+    for (const auto& [fill, to] : unread) fill(0, to);
   };
   return copies;
 }

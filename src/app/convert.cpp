@@ -138,7 +138,7 @@ std::vector<std::vector<io::TensorBox>> cut(const convert::ModelFolder& folder,
     const std::string path = "model/" + tensor.whole.name;
     shards.back().push_back(
         {path, shape, begin, TensorView(nullptr, type, shape, Device::meta()), true,
-         false, [&source, path, shape, begin](const TensorView& view) {
+         false, [&source, path, shape, begin](std::int64_t, const TensorView& view) {
            source.read(path, shape, begin, view);
          }});
   }

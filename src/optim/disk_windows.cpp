@@ -107,8 +107,11 @@ void DiskWindows::settle() {
 StateBox::Fill DiskWindows::reader_of(const TensorView& data) const {
   const auto* const first = static_cast<const std::byte*>(data.raw());
   if (map_ == nullptr || first < map_ || first >= map_ + end_) return {};
-  return [this, begin = static_cast<std::int64_t>(first - map_)](const TensorView& out) {
-    file_.read_any(begin, {static_cast<std::byte*>(out.raw()), out.bytes()});
+  return [this, begin = static_cast<std::int64_t>(first - map_)](std::int64_t element,
+                                                                 const TensorView& out) {
+    const auto width = static_cast<std::int64_t>(size_of(out.dtype()));
+    file_.read_any(begin + element * width,
+                   {static_cast<std::byte*>(out.raw()), out.bytes()});
   };
 }
 

@@ -46,9 +46,9 @@ struct StateBox {
   Shape global_begin;  // of the box in the tensor; its extent is data.shape()
   TensorView data;     // dense
   bool write = false;  // this rank writes it: owned, and dealt out over the replicas
-  // Where `data` is the memory of a file: reads from the file into memory on the host,
-  // and names what goes wrong.
-  using Fill = std::function<void(const TensorView&)>;
+  // Where `data` is the memory of a file: reads elements, from that number on, from the
+  // file into memory on the host, and names what goes wrong.
+  using Fill = std::function<void(std::int64_t, const TensorView&)>;
   Fill fill{};
 };
 

@@ -8,3 +8,5 @@ trireme_test(sample_route_test USES train RANKS 2 3 LONG_RANKS 4
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/sample_route_test.cpp)
 trireme_test(shared_texts_test USES train RANKS 2 LONG_RANKS 3
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/shared_texts_test.cpp)
+trireme_test(checkpoint_memory_test USES train RANKS 2 LONG_RANKS 3
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/checkpoint_memory_test.cpp)
