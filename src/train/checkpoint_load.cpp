@@ -9,6 +9,7 @@
 
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
+#include "train/box_windows.hpp"
 #include "train/checkpoint_choice.hpp"
 
 namespace trireme::train {
@@ -70,6 +71,24 @@ std::optional<DType> wanted_type(comm::World& world,
   return static_cast<DType>(static_cast<int>(type));
 }
 
+// A window of a tensor from rank 0 to the boxes of all.
+void hand_out(comm::Mesh& mesh, const TensorView& part, const BoxWindow& window,
+              const std::string& path, const std::vector<io::TensorBox>& boxes) {
+  // As bytes, for there are types in which no collective computes.
+  const TensorView bytes(part.raw(), DType::u8,
+                         {static_cast<std::int64_t>(part.bytes())});
+  Stream stream;
+  mesh.everyone().broadcast(stream, bytes, 0).wait();
+  for (const auto& box : boxes) {
+    if (box.path != path) continue;
+    const BoxWindow own{box.begin, box.data.shape()}, common = common_part(window, own);
+    if (common.extent.elements() == 0) continue;
+    Stream device(box.data.device());
+    copy_bytes(device, part_of(part, inside(common, window)),
+               part_of(box.data, inside(common, own)));
+  }
+}
+
 }  // namespace
 
 io::CheckpointInfo load_by_all(comm::World& world, const std::string& path,
@@ -104,35 +123,18 @@ io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
               found->shape, box.whole);
     }
   });
-  std::int64_t most = 0;
-  std::vector<std::optional<DType>> types;
-  for (const auto& entry : tensors) {
-    types.push_back(wanted_type(world, boxes, entry.path));
-    if (types.back()) most = std::max(most, entry.shape.elements());
-  }
-  const Buffer memory(Device::host(), DType::f64, {most}, MemoryClass::data,
+  const Buffer memory(Device::host(), DType::u8, {window_bytes}, MemoryClass::data,
                       "loaded tensor");
-  Stream stream;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto& entry = tensors[i];
-    const auto dtype = types[i];
+  for (const auto& entry : tensors) {
+    const auto dtype = wanted_type(world, boxes, entry.path);
     if (!dtype) continue;
-    const TensorView whole(memory.view().raw(), *dtype, entry.shape);
-    Shape begin = entry.shape;
-    for (int dim = 0; dim < begin.rank(); ++dim) begin[dim] = 0;
-    world.agree([&] {
-      if (reader) reader->read(entry.path, entry.shape, begin, whole);
-    });
-    // As bytes, for there are types in which no collective computes.
-    const TensorView bytes(memory.view().raw(), DType::u8,
-                           {static_cast<std::int64_t>(whole.bytes())});
-    mesh.everyone().broadcast(stream, bytes, 0).wait();
-    for (const auto& box : boxes) {
-      if (box.path != entry.path) continue;
-      TensorView part = whole.rows(box.begin[0], box.data.dim(0));
-      if (box.whole.rank() == 2) part = part.columns(box.begin[1], box.data.dim(1));
-      Stream device(box.data.device());
-      copy_bytes(device, part, box.data);
+    const auto most = window_bytes / static_cast<std::int64_t>(size_of(*dtype));
+    for (const BoxWindow& window : windows_of(entry.shape, most)) {
+      const TensorView part(memory.view().raw(), *dtype, window.extent);
+      world.agree([&] {
+        if (reader) reader->read(entry.path, entry.shape, window.begin, part);
+      });
+      hand_out(mesh, part, window, entry.path, boxes);
     }
   }
   return info;

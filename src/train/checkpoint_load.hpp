@@ -27,8 +27,8 @@ std::vector<comm::Group*> replica_groups(const comm::Mesh& mesh);
 io::CheckpointInfo load_by_all(comm::World& world, const std::string& path,
                                const std::vector<io::TensorBox>& boxes,
                                const std::vector<comm::Group*>& groups = {});
-// Rank 0 alone opens the files, and hands out one tensor at a time: no rank holds more
-// than its boxes and one tensor. For file systems that many readers would overload.
+// Rank 0 alone opens the files, and hands out a few MiB at a time: no rank holds more
+// beside its boxes. For file systems that many readers would overload.
 io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
                                const std::string& path,
                                const std::vector<io::TensorBox>& boxes,

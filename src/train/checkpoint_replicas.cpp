@@ -8,6 +8,7 @@
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
 #include "io/digest.hpp"
+#include "train/box_windows.hpp"
 #include "train/checkpoint_load.hpp"
 
 namespace trireme::train {
@@ -57,31 +58,43 @@ Boxes common_boxes(comm::Group& group, const Boxes& boxes) {
   return common;
 }
 
-// Each box is read by one rank of the group: a part of the boxes next to each other by
-// each. What fails is kept for the end, for the others wait for the broadcasts.
+// `box` from the rank `root`, which reads it, to all, a window at a time. What fails is
+// kept for the end, for the others wait for the broadcasts.
 void read_for_all(comm::Group& group, const io::CheckpointReader& reader,
-                  const Boxes& boxes, std::exception_ptr& failure) {
-  std::size_t most = 0;
-  for (const io::TensorBox* box : boxes) most = std::max(most, box->data.bytes());
-  const Buffer memory(Device::host(), DType::u8, {static_cast<std::int64_t>(most)},
-                      MemoryClass::data, "loaded box");
-  const auto ranks = static_cast<std::size_t>(group.size());
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    const io::TensorBox& box = *boxes[i];
-    const int root = static_cast<int>(i * ranks / boxes.size());
-    const TensorView whole(memory.view().raw(), box.data.dtype(), box.data.shape());
-    if (group.rank() == root) {
+                  const io::TensorBox& box, int root, const Buffer& memory,
+                  std::exception_ptr& failure) {
+  const auto most = window_bytes / static_cast<std::int64_t>(size_of(box.data.dtype()));
+  for (const BoxWindow& window : windows_of(box.data.shape(), most)) {
+    const TensorView part(memory.view().raw(), box.data.dtype(), window.extent);
+    if (group.rank() == root && !failure) {
+      Shape begin = box.begin;
+      for (int i = 0; i < begin.rank(); ++i) begin[i] += window.begin[i];
       try {
-        reader.read(box.path, box.whole, box.begin, whole);
+        reader.read(box.path, box.whole, begin, part);
       } catch (...) {
         failure = std::current_exception();
       }
     }
-    broadcast(group, whole.raw(), whole.bytes(), root);
+    broadcast(group, part.raw(), part.bytes(), root);
     Stream device(box.data.device());
-    copy_bytes(device, whole, box.data);
+    copy_bytes(device, part, part_of(box.data, window));
     device.synchronize();
   }
+}
+
+// Each box is read by one rank of the group: a part of the boxes next to each other by
+// each.
+void read_for_all(comm::Group& group, const io::CheckpointReader& reader,
+                  const Boxes& boxes, std::exception_ptr& failure) {
+  std::int64_t most = 0;
+  for (const io::TensorBox* box : boxes)
+    most = std::max(most, static_cast<std::int64_t>(box->data.bytes()));
+  const Buffer memory(Device::host(), DType::u8, {std::min(most, window_bytes)},
+                      MemoryClass::data, "loaded box");
+  const auto ranks = static_cast<std::size_t>(group.size());
+  for (std::size_t i = 0; i < boxes.size(); ++i)
+    read_for_all(group, reader, *boxes[i], static_cast<int>(i * ranks / boxes.size()),
+                 memory, failure);
 }
 
 }  // namespace
