@@ -13,6 +13,7 @@ std::string FilledRows::write(Hdf5File& file, const std::string& dataset,
   constexpr std::int64_t window_bytes = std::int64_t{4} << 20;
   const DType dtype = box.data.dtype();
   const Shape& shape = box.data.shape();
+  if (shape.elements() == 0) return Digest().text();
   const std::int64_t count = shape[0], in_row = shape.elements() / count,
                      row_bytes = in_row * static_cast<std::int64_t>(size_of(dtype)),
                      at_once = box.data.device().is_meta()
