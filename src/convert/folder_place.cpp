@@ -109,11 +109,11 @@ FolderPlace place_of(const model::HuggingFaceRow& row, const model::ModelConfig&
 FolderPlace stacked_place_of(const model::HuggingFaceRow& row,
                              const model::ModelConfig& m,
                              const model::WholeTensor& whole) {
-  FolderPlace place = place_among(row.stacks_too, row, m, whole);
+  FolderPlace place = place_among(row.stacks_too.parts, row, m, whole);
   const std::string_view layer = m.row().names.experts.layer;
   const std::size_t at =
-      row.layer_too.empty() ? std::string::npos : place.name.find(layer);
-  if (at != std::string::npos) place.name.replace(at, layer.size(), row.layer_too);
+      row.stacks_too.layer.empty() ? std::string::npos : place.name.find(layer);
+  if (at != std::string::npos) place.name.replace(at, layer.size(), row.stacks_too.layer);
   return place;
 }
 

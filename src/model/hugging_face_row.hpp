@@ -54,6 +54,13 @@ inline constexpr std::array experts_as_held = {
     StackedPart{"up_proj.weight", "gate_up_proj", 2, 1, true},
     StackedPart{"down_proj.weight", "down_proj", 1, 0, true}};
 
+// Experts in stacks that are read and never written, in layers of that name where it is
+// another.
+struct StacksToo {
+  std::span<const StackedPart> parts{};
+  std::string_view layer{};
+};
+
 // Another name of a key, which the class reads as well (attribute_map).
 struct KeyAlias {
   std::string_view alias, key;
@@ -163,9 +170,8 @@ struct HuggingFaceRow {
   RopeRule rope{};
   bool one_activation = false;  // whatever it is called, it is the architecture's
   std::span<const StackedPart>
-      stacks{};  // of experts; empty: each has tensors of its own, ...
-  std::span<const StackedPart> stacks_too{};  // ... or these, which are not written, ...
-  std::string_view layer_too{};               // ... in layers of experts with this name
+      stacks{};            // of experts; empty: each has tensors of its own, ...
+  StacksToo stacks_too{};  // ... or lies in these
   // Layers after the model's predict further tokens, and are left out.
   bool further_layers = false;
   // How experts are chosen, where the class has one way.

@@ -95,7 +95,7 @@ check "bound by OpenMP: no warning" test -z "$(grep 'correct the binding' "$work
 
 # A process that is started alone makes no folder that others of its kind remove.
 TMPDIR="$work/inspected/none" run 1 train $deck $base run.directory="$work/alone" \
-  checkpoint.at_end=false run.steps=1
+  checkpoint.at_end=false run.steps=6
 check "alone, without a folder for files of its session" test "$status" = 0
 
 # Where MPI cannot start, as on login nodes, what one process does still works.

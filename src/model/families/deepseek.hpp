@@ -85,7 +85,7 @@ constexpr HuggingFaceRow deepseek(std::string_view type, std::string_view class_
   row.keys.moe.dense_layers = "first_k_dense_replace";
   row.keys.attention_bias = "attention_bias";
   row.neutral = {};
-  row.stacks_too = experts_as_held;
+  row.stacks_too.parts = experts_as_held;
   row.further_layers = true;
   return row;
 }

@@ -47,7 +47,7 @@ constexpr HuggingFaceRow glm4_moe() {
   row.keys.moe.groups_used = "topk_group";
   row.keys.moe.dense_layers = "first_k_dense_replace";
   row.rope = {.part = "partial_rotary_factor", .default_part = 0.5};
-  row.stacks_too = experts_as_held;
+  row.stacks_too.parts = experts_as_held;
   row.further_layers = true;
   row.router = kernels::RouterScore::sigmoid;
   row.choice_bias = true;

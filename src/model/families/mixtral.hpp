@@ -61,8 +61,7 @@ constexpr HuggingFaceRow mixtral() {
                                   mixtral_defaults(), window_in_all);
   row.keys = mixtral_keys();
   row.neutral = mixtral_neutral;
-  row.stacks_too = mixtral_as_held;
-  row.layer_too = "mlp";
+  row.stacks_too = {.parts = mixtral_as_held, .layer = "mlp"};
   return row;
 }
 

@@ -148,7 +148,7 @@ constexpr HuggingFaceRow qwen_moe(std::string_view type, std::string_view class_
   row.keys.moe.normalise = "norm_topk_prob";
   row.keys.moe.mlp_layers = "mlp_only_layers";
   row.keys.moe.every = "decoder_sparse_step";
-  row.stacks_too = experts_as_held;
+  row.stacks_too.parts = experts_as_held;
   return row;
 }
 
@@ -206,7 +206,7 @@ constexpr HuggingFaceRow qwen3_5_moe() {
   row.keys.moe.top_k = "num_experts_per_tok";
   row.keys.moe.feed_forward = "moe_intermediate_size";
   row.keys.moe.shared_feed_forward = "shared_expert_intermediate_size";
-  row.stacks_too = experts_as_held;  // older ones, too
+  row.stacks_too.parts = experts_as_held;  // older ones, too
   return row;
 }
 
