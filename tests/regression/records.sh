@@ -47,7 +47,7 @@ check "a file of each rank" test "$(ls "$work/logs" | tr '\n' ' ')" = "rank-0000
 run 2 train $deck run.directory="$work/each" $quiet run.steps=2 --log-dir "$work/each-logs"
 other=$work/each-logs/rank-00001.log
 check "a rank without a plan has no column of it" bash -c \
-  "grep -A 1 '^memory ' '$other' | grep -q 'held now' && ! grep -q 'planned *held now' '$other'"
+  "grep -A 1 ' memory ' '$other' | grep -q 'held now' && ! grep -q 'planned *held now' '$other'"
 check "the first rank has it" grep -q 'planned *held now' "$work/each-logs/rank-00000.log"
 check "each rank says where the checkpoint is" bash -c \
   "tail -n 3 '$other' | tr -d '\n ' | grep -q 'each/checkpoints/step-00000002'"
