@@ -20,6 +20,10 @@ void end_within(int seconds, Status status) noexcept;
 // positions to read it may rightly take half of that at scale, and a rank that has to
 // wait for another's report 15 s.
 constexpr int most_report_seconds = 60;
+// A rank that leaves the report to another ends the job after so many seconds without it.
+// The other may look twice for two seconds at a disk that hangs (watchdog.cpp), and be
+// behind by as much on a busy machine.
+constexpr unsigned seconds_for_another = 8;
 
 // Reports `error` once for all ranks that fail alike, then ends the job with its status.
 [[noreturn]] void end_job(std::exception_ptr error) noexcept;

@@ -70,7 +70,7 @@ int lowest(WorldState& state, int value) {
   }
   end_within(most_report_seconds, failure.status);
   if (!may_report(*state)) {
-    ::sleep(3);  // another rank does, and its MPI_Abort ends this one
+    ::sleep(seconds_for_another);  // another rank does, and its MPI_Abort ends this one
   } else {
     log::error(format("trireme: error: rank {}: {}", state->rank, failure.message));
   }

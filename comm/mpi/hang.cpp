@@ -103,7 +103,7 @@ void end_hang(WorldState& state, const Awaited& awaited, double waited) {
     report_hang(state, own.text(), waited,
                 heard.is_complete() ? disagreement_text(state, std::move(heard).notes())
                                     : late_text(state, awaited, heard));
-  ::sleep(3);  // for the report of another rank
+  ::sleep(seconds_for_another);
   abort_job(Status::hang);
 }
 

@@ -368,7 +368,7 @@ void Watchdog::look_at_devices() {
       log::error(format("trireme: error: rank {} (host {}): {}", world_.rank(),
                         world_.host(), error.what()));
     else
-      ::sleep(3);  // for the report of another
+      ::sleep(seconds_for_another);
     dump_flight();
     abort_job(error.status());
   }
