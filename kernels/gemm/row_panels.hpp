@@ -175,9 +175,11 @@ class RowPanels {
                 A* sums) const {
     constexpr int tiles = tiles_of(vectors), columns = tiles * columns_of(vectors),
                   width = vectors * lanes / group;
-    alignas(64) A by_column[block_columns * width];
+    // Whole registers are transposed, of few rows with what lies behind.
+    constexpr int behind = vectors * lanes - width;
+    alignas(64) A by_column[block_columns * width + behind];
     const std::int64_t whole = divide_up(count, lanes) * lanes;
-    std::fill(by_column + count * width, by_column + whole * width, A(0));
+    std::fill(by_column + count * width, by_column + whole * width + behind, A(0));
     for (std::int64_t column = 0; column < count; column += columns) {
       std::array<const T*, columns> b_c;
       for (int c = 0; c < columns; ++c)
@@ -186,7 +188,8 @@ class RowPanels {
       multiply_tiles<vectors, tiles, group>(from, b_c, b + (column + columns) * b_stride,
                                             b_stride, by_column + column * width);
     }
-    simd::transpose<A>(whole, width, A(1), by_column, width, sums, block_columns);
+    simd::transpose<A>(whole, width + behind, A(1), by_column, width, sums,
+                       block_columns);
   }
 
   // Sums of lanes come and go where K has more steps than stay in a cache. Meanwhile the
