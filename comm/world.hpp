@@ -75,6 +75,7 @@ class World {
  private:
   void start_alone();
   void start_mpi(int argc, char** argv);
+  void meet_ranks();
 
   int rank_ = 0, size_ = 1, ranks_on_node_ = 1, rank_on_node_ = 0;
   std::string host_;

@@ -28,9 +28,15 @@ void* map(const Descriptor& file, std::int64_t bytes, int protection,
 }  // namespace
 
 MappedFile MappedFile::to_read(const Directory& folder, const std::string& name) {
+  errno = 0;
   const Descriptor file = folder.read_file(name);
+  const int error = errno;
   const std::string path = folder.path_of(name);
-  require(file.is_open(), Status::missing_input, "{}: there is no such file", path);
+  if (!file.is_open()) {
+    require(error != ENOENT, Status::missing_input, "{}: there is no such file", path);
+    require(error == 0, Status::io, "{}: {}", path, system_reason(error));
+    fail(Status::io, "{}: not a regular file", path);
+  }
   struct stat status {};
   require(::fstat(file.get(), &status) == 0, Status::io, "{}: {}", path,
           system_reason(errno));

@@ -119,6 +119,8 @@ class MegatronTokens final : public TokenWriter {
     std::vector<std::int32_t> lengths(count);
     std::vector<std::int64_t> begins(count), documents(count + 1);
     for (std::size_t i = 0; i < count; ++i) {
+      require(ends[i + 1] - ends[i] <= INT32_MAX, "a document of {} tokens",
+              ends[i + 1] - ends[i]);
       lengths[i] = static_cast<std::int32_t>(ends[i + 1] - ends[i]);
       begins[i] = ends[i] * width;
       documents[i + 1] = static_cast<std::int64_t>(i) + 1;

@@ -64,9 +64,9 @@ int lowest(WorldState& state, int value) {
 
 [[noreturn]] void report_and_abort(const Failure& failure) {
   WorldState* state = current_state();
-  if (state == nullptr || !mpi_is_usable()) {
+  if (state == nullptr || !mpi_is_usable()) {  // at the start or the end: nobody to ask
     log::error("trireme: error: " + failure.message);
-    ::_exit(static_cast<int>(failure.status));
+    abort_job(failure.status);
   }
   end_within(most_report_seconds, failure.status);
   if (!may_report(*state)) {

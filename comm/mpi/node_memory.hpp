@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "comm/mpi/mpi.hpp"
@@ -13,13 +14,15 @@ namespace trireme::comm {
 // at first.
 class NodeMemory {
  public:
-  // Collective over the ranks of a node.
-  NodeMemory(MPI_Comm node, int words_of_each);
+  // Collective over the ranks of a node. lowest(value) is the lowest of all ranks' values,
+  // and returns when all have come.
+  NodeMemory(MPI_Comm node, int words_of_each, const std::function<int(int)>& lowest);
   ~NodeMemory();  // collective
   NodeMemory(const NodeMemory&) = delete;
   NodeMemory& operator=(const NodeMemory&) = delete;
 
-  // Nothing where MPI shares no memory, or one rank has the node for itself.
+  // Nothing where MPI shares no memory with every rank, or one rank has the node for
+  // itself.
   std::uint64_t* common() const { return words_.data(); }
   // In the order of ranks on the node.
   std::span<std::uint64_t> of_each() const {

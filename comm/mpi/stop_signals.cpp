@@ -120,8 +120,8 @@ void start_taking_signals() {
     if (signal == SIGHUP && is_ignored(signal)) continue;  // nohup
     sigaddset(&wanted, signal);
   }
-  std::atomic<bool> ready{false};
-  std::thread([&ready, wanted] {
+  static std::atomic<bool> ready{false};  // outlives the thread's last word to it
+  std::thread([wanted] {
     use_signal_stack();
     taker = static_cast<pid_t>(::syscall(SYS_gettid));
     ready = true;

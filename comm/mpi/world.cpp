@@ -142,42 +142,48 @@ void World::start_mpi(int argc, char** argv) {
   start_without_daemon();
   cuda::prepare();  // MPI's libraries may start the driver, which reads the environment
   StartWatch watch;
-  int provided = 0;
-  check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided),
-            "MPI_Init_thread");
-  watch.enter("the start, after MPI_Init");
   try {
+    int provided = 0;
+    check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided),
+              "MPI_Init_thread");
+    watch.enter("the start, after MPI_Init");
     require(provided >= MPI_THREAD_FUNNELED, Status::transport,
             "this MPI cannot run beside threads (MPI_THREAD_FUNNELED)");
-    state_ = make_state();
-    rank_ = state_->rank;
-    size_ = state_->size;
-    HostTable hosts;
-    for (const std::string& name : gather_text(host_)) hosts.add(name);
-    state_->hosts = HostTable::from_text(broadcast(hosts.text()));
-    MPI_Comm node = MPI_COMM_NULL;
-    check_mpi(MPI_Comm_split_type(state_->world.get(), MPI_COMM_TYPE_SHARED, rank_,
-                                  MPI_INFO_NULL, &node),
-              "MPI_Comm_split_type");
-    state_->node = Communicator(node);
-    state_->shared = std::make_unique<NodeMemory>(node, beat_words);
-    state_->claim = std::make_unique<Claim>(state_->shared->common());
-    check_mpi(MPI_Comm_size(node, &ranks_on_node_), "MPI_Comm_size");
-    check_mpi(MPI_Comm_rank(node, &rank_on_node_), "MPI_Comm_rank");
-    state_->first_on_node = rank_;
-    MPI_Request request;
-    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, &state_->first_on_node, 1, MPI_INT, MPI_MIN,
-                             node, &request),
-              "MPI_Iallreduce");
-    state_->wait(request, "start");
+    meet_ranks();
   } catch (...) {
-    state_.reset();
-    MPI_Finalize();
-    throw;
+    // Other ranks may have got on: what frees a communicator would wait for them.
+    end_job(std::current_exception());
   }
   // A rank that is bound to one core has it for itself.
   const auto cores = static_cast<int>(allowed_cores().size());
   state_->spin = cores <= 1 || cores >= ranks_on_node_;
+}
+
+// Makes the state, and learns from the other ranks who is on which host.
+void World::meet_ranks() {
+  state_ = make_state();
+  rank_ = state_->rank;
+  size_ = state_->size;
+  HostTable hosts;
+  for (const std::string& name : gather_text(host_)) hosts.add(name);
+  state_->hosts = HostTable::from_text(broadcast(hosts.text()));
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(state_->world.get(), MPI_COMM_TYPE_SHARED, rank_,
+                                MPI_INFO_NULL, &node),
+            "MPI_Comm_split_type");
+  state_->node = Communicator(node);
+  const auto lowest_of_node = [&](int value) {
+    MPI_Request request;
+    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_MIN, node, &request),
+              "MPI_Iallreduce");
+    state_->wait(request, "start");
+    return value;
+  };
+  state_->shared = std::make_unique<NodeMemory>(node, beat_words, lowest_of_node);
+  state_->claim = std::make_unique<Claim>(state_->shared->common());
+  check_mpi(MPI_Comm_size(node, &ranks_on_node_), "MPI_Comm_size");
+  check_mpi(MPI_Comm_rank(node, &rank_on_node_), "MPI_Comm_rank");
+  state_->first_on_node = lowest_of_node(rank_);
 }
 
 World::~World() {

@@ -5,7 +5,6 @@
 #include <exception>
 #include <utility>
 
-#include "base/use_device.hpp"
 
 namespace trireme::comm {
 
@@ -14,23 +13,13 @@ void check_nccl(ncclResult_t code, const char* call, const std::string& what) {
           what, ncclGetErrorString(code), ncclGetLastError(nullptr));
 }
 
-namespace {
-
-// A thread makes streams on the device that is its current one.
-Device on_current(Device device) {
-  use_device(device);
-  return device;
-}
-
-}  // namespace
-
 NcclCommunicator::NcclCommunicator(WorldState& state, const ncclUniqueId& id, int rank,
                                    int size, Device device, std::string what,
                                    const Options& options)
     : state_(state),
       device_(device),
       what_(std::move(what)),
-      stream_(on_current(device)) {
+      stream_(device) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
   if (options.max_ctas > 0) config.maxCTAs = options.max_ctas;
@@ -45,7 +34,7 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int
       state_(parent_->state_),
       device_(parent_->device_),
       what_(std::move(what)),
-      stream_(on_current(device_)) {
+      stream_(device_) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
   call("ncclCommSplit",

@@ -35,7 +35,7 @@ Level current_level = Level::info;
 Descriptor own_file;
 std::atomic<bool> writes_file{false};
 std::mutex live_mutex;
-bool live_is_shown = false;
+std::atomic<bool> live_is_shown{false};  // error() asks without the lock
 std::chrono::steady_clock::time_point live_time;
 constexpr std::chrono::milliseconds live_pause{100};
 

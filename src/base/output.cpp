@@ -21,14 +21,14 @@ namespace {
 
 std::atomic<int> first_error{0};
 std::mutex write_mutex;
-std::string consequence_of_loss;  // empty: a loss is told at the end
+std::atomic<const char*> consequence_of_loss{nullptr};  // none: it is told at the end
 
 void lose(int error) {
   int none = 0;
-  if (!first_error.compare_exchange_strong(none, error) || consequence_of_loss.empty())
-    return;
+  const char* const consequence = consequence_of_loss;
+  if (!first_error.compare_exchange_strong(none, error) || consequence == nullptr) return;
   log::error(format("trireme: warning: standard output: {}; {}", system_reason(error),
-                    consequence_of_loss));
+                    consequence));
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ void write(std::string_view text) {
   }
 }
 
-void outlive_reader(std::string_view consequence) {
+void outlive_reader(const char* consequence) {
   std::signal(SIGPIPE, SIG_IGN);
   consequence_of_loss = consequence;
 }

@@ -18,8 +18,8 @@ void write(std::string_view text);
 
 // For a command whose work outweighs its log: it goes on when the reader of a pipe has
 // gone (else SIGPIPE ends the process, as is usual), and the first loss is told on
-// standard error at once, with `consequence`.
-void outlive_reader(std::string_view consequence);
+// standard error at once, with `consequence`, which is kept as it is.
+void outlive_reader(const char* consequence);
 
 // Why something was lost, the first time that it was: "No space left on device". Empty
 // when all has arrived, as far as the system tells. A file system on the network may tell

@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <thread>
 
 namespace trireme {
 namespace {
@@ -64,6 +65,19 @@ bool read_until(int from, std::chrono::steady_clock::time_point end, std::string
   return true;
 }
 
+// Kills `child` where it has not ended by itself before `end`.
+int status_of(pid_t child, std::chrono::steady_clock::time_point end) {
+  constexpr std::chrono::milliseconds pause{5};
+  int status = 0;
+  for (;;) {
+    const bool late = std::chrono::steady_clock::now() >= end;
+    if (late) ::kill(child, SIGKILL);
+    const pid_t found = ::waitpid(child, &status, late ? 0 : WNOHANG);
+    if (found == child || (found < 0 && errno != EINTR)) return status;
+    if (!late) std::this_thread::sleep_for(pause);
+  }
+}
+
 }  // namespace
 
 std::optional<std::string> output_of(const std::vector<std::string>& words,
@@ -82,20 +96,14 @@ std::optional<std::string> output_of(const std::vector<std::string>& words,
                             arguments.data(), environ);
   }
   ::close(pipe[1]);
+  const auto end = std::chrono::steady_clock::now() +
+                   std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                       std::chrono::duration<double>(std::min(seconds, 3600.0)));
   std::string text;
-  bool complete = false;
-  if (failed == 0) {
-    const auto end = std::chrono::steady_clock::now() +
-                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                         std::chrono::duration<double>(std::min(seconds, 3600.0)));
-    complete = read_until(pipe[0], end, text);
-    if (!complete) ::kill(child, SIGKILL);
-  }
+  const bool complete = failed == 0 && read_until(pipe[0], end, text);
   ::close(pipe[0]);
   if (failed != 0) return {};
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = status_of(child, end);
   if (!complete || !WIFEXITED(status) || WEXITSTATUS(status) != 0) return {};
   return text;
 }

@@ -68,7 +68,8 @@ RankModel::RankModel(const config::RunConfig& config, comm::Mesh& mesh, Device d
   build_chunks(device);
 }
 
-// Sequences are dealt out as train::BatchLoader does it.
+// A number for each sequence of each step, the same on every mesh: its place in the order
+// of samples, but for a batch that grows (batch.ramp), whose steps count as whole ones.
 nn::DropoutRows RankModel::dropout_rows(std::int64_t step,
                                         std::int64_t microbatch) const {
   const auto& batch = config_.batch;

@@ -3,6 +3,7 @@
 #include "text/ordered_work.hpp"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace trireme::text {
@@ -15,8 +16,12 @@ constexpr std::size_t least_bytes = std::size_t{1} << 20;
 
 OrderedWork::OrderedWork(int threads) {
   if (threads <= 1) return;
-  for (std::size_t thread = 0; thread < static_cast<std::size_t>(threads); ++thread)
-    threads_.emplace_back([this, thread] { run(thread); });
+  try {
+    for (std::size_t thread = 0; thread < static_cast<std::size_t>(threads); ++thread)
+      threads_.emplace_back([this, thread] { run(thread); });
+  } catch (const std::system_error&) {
+    // The system starts no more: those that run do all the work, or else the caller's.
+  }
 }
 
 OrderedWork::~OrderedWork() {

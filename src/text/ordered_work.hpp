@@ -15,7 +15,7 @@
 namespace trireme::text {
 
 // One thread works on the caller's. More work beside it, while the caller adds further
-// work and takes what is done.
+// work and takes what is done; as many as the system starts, if these are fewer.
 class OrderedWork {
  public:
   using Turn = std::function<void()>;

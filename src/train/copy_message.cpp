@@ -88,7 +88,7 @@ void ReceivedCopy::answer() {
   try {
     room_.finish();
     accepted_ = 1;
-  } catch (const Error&) {
+  } catch (const std::exception&) {  // no room in memory, too
     failure_ = std::current_exception();
   }
   answered_ = send(group_, stream_, &accepted_, 1, from_);

@@ -164,7 +164,7 @@ void PartnerCopies::exchange() {
   std::optional<io::ShardCopies::Content> content;
   try {
     if (failure_.empty()) content = copies_.read(step_, rank);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     failure_ = error.what();
   }
   if (content)
@@ -179,7 +179,7 @@ void PartnerCopies::advance(bool wait) {
     if (!wait && work_.busy()) return;
     try {
       work_.finish();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       failure_ = error.what();
     }
     exchange();
@@ -194,7 +194,7 @@ void PartnerCopies::advance(bool wait) {
   }
   try {
     if (received_) received_->finish();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     failure_ = error.what();
   }
   sent_.reset();

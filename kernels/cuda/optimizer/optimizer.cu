@@ -198,6 +198,8 @@ void update_all(Stream& stream, std::span<const Update> updates,
           visit_rounded(tensors[i].weight, [&]<class Rounded>(Rounded* weight) {
             if constexpr (std::is_same_v<Rounded, W>)
               sweep.add(piece_of<Formula, T, W>(Formula(updates[i]), tensors[i], weight));
+            else
+              fail(Status::internal, "the weights of one update have several types");
           });
         }
         sweep.run();

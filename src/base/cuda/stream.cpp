@@ -121,6 +121,7 @@ double Event::seconds_since(const Event& start) const {
 
 SideStream::SideStream(Device device) : stream_(device) {
   if (!device.is_cuda()) return;
+  use_device(device);
   int lowest = 0, highest = 0;
   check(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
         "cudaDeviceGetStreamPriorityRange");
