@@ -7,8 +7,8 @@
 
 namespace trireme::io {
 
-// The thread runs at low priority and takes no signals. The
-// work must not call MPI. Destroyed, it waits; what the work threw is then lost.
+// The thread runs at low priority and takes no signals. The work must not call MPI.
+// Destroyed, it waits; what the work threw is then lost.
 class Background {
  public:
   // own_thread = false: the work waits for finish(), which does it. Throws

@@ -83,8 +83,8 @@ void check_box(const TensorBox& box) {
 }
 
 // Pieces of a shard that follow each other in the tensor become one dataset: tools that
-// show tensors whole then map one part instead of three.
-// `uses`: how many datasets of each tensor the file has already.
+// show tensors whole then map one part instead of three. `uses`: how many datasets of
+// each tensor the file has already.
 std::vector<Written> boxes_to_write(const std::vector<TensorBox>& boxes,
                                     std::map<std::string, std::uint32_t> uses) {
   std::vector<Written> all;

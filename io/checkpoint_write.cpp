@@ -244,11 +244,11 @@ void CheckpointWriter::advance() {
 
 void CheckpointWriter::start_gathering() {
   phase_ = Phase::gathering;
-  std::map<int, std::string>
-      mine;  // shards are in the order of the ranks that wrote them
+  // Shards are in the order of the ranks that wrote them.
+  std::map<int, std::string> own_indices;
   std::string index = std::exchange(report_, {}).index;
-  if (!index.empty()) mine[world_.rank()] = std::move(index);
-  indices_.emplace(world_, std::move(mine));
+  if (!index.empty()) own_indices[world_.rank()] = std::move(index);
+  indices_.emplace(world_, std::move(own_indices));
   gather_next();
 }
 

@@ -68,8 +68,7 @@ bool try_lock(int file, int how, const std::string& path, Status status) {
     if (errno == EWOULDBLOCK) return false;
     fail(status,
          "{}: cannot be locked: {}; put run.directory on a file system with flock "
-         "(Lustre: "
-         "mounted with \"flock\")",
+         "(Lustre: mounted with \"flock\")",
          path, system_reason(errno));
   }
   return true;

@@ -40,8 +40,9 @@ Directory folder_of_file(const Directory& folder, const std::string& name, bool 
   return make ? folder.make(beneath) : folder.open(beneath);
 }
 
-// What an earlier start of the run has written there is no word for what comes now.
-void take_text(const Directory& folder, int shard) {
+// Removes the text that an earlier start of the run wrote for this shard: it does not
+// describe the file that is written next.
+void remove_text(const Directory& folder, int shard) {
   const std::string name = text_name(shard, ".json");
   require(folder.remove(name), Status::cannot_create, "{}: cannot be removed: {}",
           folder.path_of(name), system_reason(errno));
@@ -112,7 +113,7 @@ void ShardCopies::write(const CheckpointInfo& info, const std::vector<TensorBox>
   const Directory folder = Directory::own(path_).make(step_name(info.step));
   const std::string name = shard_path(shard, shards);
   folder_of_file(folder, name, true);
-  take_text(folder, shard);
+  remove_text(folder, shard);
   const ShardReport report =
       write_shard(folder, name, boxes, shard < ranks_that_name_all);
   const FileEntry index{index_name, static_cast<std::int64_t>(report.index.size()),
@@ -138,7 +139,7 @@ MappedFile ShardCopies::create_file(std::int64_t step, int shard, int shards,
   require(shard >= 0 && shard < shards, "shard {} of {}", shard, shards);
   const std::string name = shard_path(shard, shards);
   const Directory folder = Directory::own(path_).make(step_name(step));
-  take_text(folder, shard);
+  remove_text(folder, shard);
   return MappedFile::create(folder_of_file(folder, name, true), last_name_of(name),
                             bytes);
 }

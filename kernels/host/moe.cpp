@@ -58,7 +58,6 @@ void scatter_rows(Stream& /*stream*/, const TensorView& x_RD, const TensorView& 
   });
 }
 
-// Sums are kept in the accumulator type for a block of columns and rounded once.
 namespace {
 
 // Null where each token has a row of its own.
@@ -68,6 +67,7 @@ const std::int32_t* places_of(const TensorView& row_TK) {
 
 }  // namespace
 
+// Sums are kept in the accumulator type for a block of columns and rounded once.
 void combine_rows(Stream& /*stream*/, const TensorView& rows_ND, const TensorView& row_TK,
                   const TensorView& weights_TK, bool accumulate, const TensorView& y_TD) {
   visit_floating(y_TD.dtype(), [&]<class T>(T) {

@@ -287,13 +287,13 @@ double balance_loss(Stream& /*stream*/, const TensorView& sums_B2E, std::int64_t
   return loss * static_cast<double>(E) / (static_cast<double>(top_k) * S * S);
 }
 
-// With s' = s / Z, Z = sum_j s_j, and g_e = d loss / d s'_e: ds_e = (g_e - sum_j g_j
-// s'_j) / Z for sigmoid scores, g_e for softmax scores, whose Z is the constant 1.
 void add_balance_loss(Stream& stream, const TensorView& sums_B2E, std::int64_t top_k,
                       std::int64_t sequence, double factor, const TensorView& sum_1) {
   *sum_1.data<double>() += factor * balance_loss(stream, sums_B2E, top_k, sequence);
 }
 
+// With s' = s / Z, Z = sum_j s_j, and g_e = d loss / d s'_e: ds_e = (g_e - sum_j g_j
+// s'_j) / Z for sigmoid scores, g_e for softmax scores, whose Z is the constant 1.
 void balance_loss_backward(Stream& /*stream*/, RouterScore kind,
                            const TensorView& scores_TE, const TensorView& sums_B2E,
                            std::int64_t top_k, std::int64_t sequence, double factor,
@@ -337,12 +337,12 @@ double router_z_loss(Stream& /*stream*/, const TensorView& logits_TE,
   return loss;
 }
 
-// d lse^2 / dx_e = 2 lse softmax(x)_e.
 void add_router_z_loss(Stream& stream, const TensorView& logits_TE,
                        const TensorView& lse_T, double factor, const TensorView& sum_1) {
   *sum_1.data<double>() += factor * router_z_loss(stream, logits_TE, lse_T);
 }
 
+// d lse^2 / dx_e = 2 lse softmax(x)_e.
 void router_z_loss_backward(Stream& /*stream*/, const TensorView& logits_TE,
                             const TensorView& lse_T, double factor,
                             const TensorView& dlogits_TE) {

@@ -253,8 +253,7 @@ class Planner {
       if (has_limit && bytes + places > limit)
         over += format(
             "  {}: two modules that pass through take {}, more than there may be: "
-            "nothing "
-            "stays there\n",
+            "nothing stays there\n",
             where, bytes_text(places));
     };
     for (std::size_t s = 0; s < stages_; ++s) {

@@ -243,9 +243,8 @@ class ModelTable {
     const double room = machine_ == nullptr ? 0 : room_on(*machine_).bytes;
     std::string text = format(
         "memory    of a rank; training on {} ranks = pipeline {} x data {} x context {} "
-        "x "
-        "tensor {}{}: {} sequences of {} tokens a step, {} at a time on each; inference "
-        "on tensor x pipeline ranks with the cache of {}\n",
+        "x tensor {}{}: {} sequences of {} tokens a step, {} at a time on each; "
+        "inference on tensor x pipeline ranks with the cache of {}\n",
         mesh.size(), mesh.pipeline, mesh.data, mesh.context, mesh.tensor,
         sharded ? format(", state shared out over {}", config_.parallel.folding.shard)
                 : std::string(),

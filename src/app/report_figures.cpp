@@ -107,11 +107,10 @@ Figure phases(const std::vector<ReportedRun>& runs, std::size_t r) {
       runs, r, "time", "Time of a step by phase", "seconds",
       parts.knows_waits
           ? "Communication not hidden is the time in which rank 0 waited for messages, "
-            "in "
-            "whichever phase; the rest of forward and backward computes."
+            "in whichever phase; the rest of forward and backward computes."
           : "The rest of the reductions is what was left of them after backward. How "
-            "long "
-            "forward and backward waited for messages is not known: GPUs carried them.");
+            "long forward and backward waited for messages is not known: GPUs carried "
+            "them.");
   figure.plot.stacked = true;
   add_line(figure, r, "forward and backward", parts.compute);
   add_line(figure, r,

@@ -13,8 +13,7 @@ namespace {
 std::string summary(const Report& report) {
   std::string out =
       "| Run | State | Step | Loss | Validation loss | Tokens/s, mean | MFU, mean | "
-      "Hours "
-      "| Tokens | Restarts |\n"
+      "Hours | Tokens | Restarts |\n"
       "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
   for (std::size_t r = 0; r < report.runs.size(); ++r) {
     const ReportedRun& run = report.runs[r];

@@ -281,9 +281,8 @@ struct HealthKeys : Section {
   Boolean rerun{
       *this, "rerun", "true",
       "Compute a step that is not sound a second time from the same weights, before it "
-      "is "
-      "skipped or ends the run: if it comes out differently a device is wrong, and the "
-      "job ends with status 81. On CPUs; not with precision.error_feedback.",
+      "is skipped or ends the run: if it comes out differently a device is wrong, and "
+      "the job ends with status 81. On CPUs; not with precision.error_feedback.",
       sets<&RunConfig::health, &HealthSettings::rerun>};
   Integer rerun_every{
       *this,

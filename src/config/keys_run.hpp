@@ -112,13 +112,11 @@ struct DataKeys : Section {
        {"blend", io::SourceKind::blend},
        {"synthetic", io::SourceKind::synthetic}},
       "bytes: files as they are; tokens: HDF5 files with a dataset tokens; megatron: "
-      "pairs "
-      ".bin and .idx of Megatron-LM; llmc: token files of llm.c; text: text files and "
-      "JSON lines, tokenized at the start; chat: conversations in JSON lines, through "
-      "the "
-      "chat template; preference: pairs of answers in JSON lines, for train.objective = "
-      "\"dpo\"; blend: those of data.blend; synthetic: a "
-      "Markov chain of known entropy."};
+      "pairs .bin and .idx of Megatron-LM; llmc: token files of llm.c; text: text files "
+      "and JSON lines, tokenized at the start; chat: conversations in JSON lines, "
+      "through the chat template; preference: pairs of answers in JSON lines, for "
+      "train.objective = \"dpo\"; blend: those of data.blend; synthetic: a Markov chain "
+      "of known entropy."};
   Strings paths{
       *this, "paths", "[]",
       "Files to train on, or globs such as docs/*.md; relative ones are relative "
@@ -178,11 +176,10 @@ struct DataKeys : Section {
   Strings fim_tokens{
       *this, "fim_tokens", "[\"<|fim_prefix|>\", \"<|fim_suffix|>\", \"<|fim_middle|>\"]",
       "Tokens of data.tokenizer before the prefix, the suffix and the middle."};
-  String tokenizer{
-      *this, "tokenizer", "\"\"", "",
-      "Tokenizer of text: a tokenizer.json, a SentencePiece .model, a .tiktoken file or "
-      "a "
-      "folder with one. With token files: they must have been made by it, if they say."};
+  String tokenizer{*this, "tokenizer", "\"\"", "",
+                   "Tokenizer of text: a tokenizer.json, a SentencePiece .model, a "
+                   ".tiktoken file or a folder with one. With token files: they must "
+                   "have been made by it, if they say."};
   Choice<io::LossOn> loss_on{
       *this,
       "loss_on",
@@ -203,8 +200,7 @@ struct DataKeys : Section {
   Strings skip_steps{
       *this, "skip_steps", "[]",
       "Steps whose samples are not trained on, such as [\"1200-1210\", \"1300\"]: "
-      "weights "
-      "stay as they are, the order of the samples and the learning rate go on."};
+      "weights stay as they are, the order of the samples and the learning rate go on."};
 };
 
 struct AttentionKeys : Section {
@@ -252,11 +248,10 @@ struct BatchKeys : Section {
       *this, "ramp", "[]",
       "Smaller numbers of sequences per step at the beginning, each until so many tokens "
       "are trained on: [\"64 until 2B\", \"128 until 10B\"]; then batch.global."};
-  Strings sequence_ramp{
-      *this, "sequence_ramp", "[]",
-      "Shorter texts at the beginning: [\"512 until 2B\"] cuts sequences after 512 "
-      "tokens "
-      "each, where attention and positions begin anew; a step has as many tokens."};
+  Strings sequence_ramp{*this, "sequence_ramp", "[]",
+                        "Shorter texts at the beginning: [\"512 until 2B\"] cuts "
+                        "sequences after 512 tokens each, where attention and positions "
+                        "begin anew; a step has as many tokens."};
 };
 
 namespace key {

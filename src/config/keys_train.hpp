@@ -31,10 +31,8 @@ struct DpoKeys : Section {
        {"hinge", nn::PreferenceLoss::Kind::hinge},
        {"ipo", nn::PreferenceLoss::Kind::ipo}},
       "Loss of a pair: sigmoid as in the paper of DPO; robust: the same without bias "
-      "where "
-      "label_smoothing of the pairs stand the wrong way round; hinge: as in SLiC; ipo: "
-      "the "
-      "squared distance of means over tokens from a margin.",
+      "where label_smoothing of the pairs stand the wrong way round; hinge: as in SLiC; "
+      "ipo: the squared distance of means over tokens from a margin.",
       sets<&RunConfig::train, &TrainSettings::pairs, &nn::PreferenceLoss::kind>};
   Real beta{*this,
             "beta",

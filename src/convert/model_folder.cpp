@@ -208,8 +208,7 @@ void ModelFolder::check_others(std::vector<std::string>& wrong) const {
   if (wrong.empty() && left_out > 0)
     log::info(
         "{}: {} tensors of layers beyond the {} of the model (multi-token prediction) "
-        "are "
-        "left out",
+        "are left out",
         path(), left_out, config_.model.layers);
 }
 

@@ -27,9 +27,8 @@ class BlockFp8Writer : public CodeWriter {
     };
     if (!cut(shape[0]) && !cut(shape[1])) return {};
     return "has a last block of less than 128, as DeepSeek-V3 has them, which "
-           "transformers "
-           "reads on GPUs alone: its way to make numbers of FP8 refuses it or reads it "
-           "wrongly";
+           "transformers reads on GPUs alone: its way to make numbers of FP8 refuses it "
+           "or reads it wrongly";
   }
 
   std::vector<io::SafetensorsTensor> tensors(const std::string& name, const Shape& shape,

@@ -96,10 +96,9 @@ std::string long_ring_warning(int shard) {
   if (shard < long_ring) return "";
   return format(
       "weights are shared out over {} ranks: each gather and each reduction of a unit "
-      "goes "
-      "around a ring of as many, and waits for {} messages one after the other, whatever "
-      "the unit's size: parallel.sharding_strategy = \"HYBRID_SHARD\" with a smaller "
-      "parallel.shard_group sends shorter rounds, where memory allows it",
+      "goes around a ring of as many, and waits for {} messages one after the other, "
+      "whatever the unit's size: parallel.sharding_strategy = \"HYBRID_SHARD\" with a "
+      "smaller parallel.shard_group sends shorter rounds, where memory allows it",
       shard, shard - 1);
 }
 

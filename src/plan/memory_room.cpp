@@ -282,8 +282,7 @@ std::string why_no_room(const config::RunConfig& config, std::span<const Plan> p
   if (room.host_bytes > 0 && need.host > room.host_bytes)
     text += format(
         "a rank needs {} of its node's memory, and has {} ({}); {} too much. All of it "
-        "is "
-        "held from before the first step to the end:\n{}",
+        "is held from before the first step to the end:\n{}",
         text_of(need.host), text_of(room.host_bytes), room.host_from,
         text_of(need.host - room.host_bytes), host_table(plans, on));
   return text + Changes(config, plans, on, room, ", which is not enough", change).text();

@@ -246,8 +246,7 @@ std::string memory_text(const Plan& plan) {
   if (plan.nccl && plan.nccl->communicators > 0)
     text += format(
         "NCCL      about {} more on rank {}, in {} communicators and {} links (an "
-        "estimate, "
-        "not measured)\n",
+        "estimate, not measured)\n",
         human_bytes(static_cast<double>(plan.nccl->estimated_bytes())), plan.rank,
         plan.nccl->communicators, plan.nccl->links);
   return text;

@@ -133,8 +133,7 @@ std::string describe(const SearchResult& result, const SearchSpace& space,
                      const MemoryRoom& room, std::size_t top) {
   std::string text = format(
       "search    {} decks: {} refused by the deck's rules, {} too large by the screen, "
-      "{} "
-      "planned exactly\n",
+      "{} planned exactly\n",
       result.candidates, result.refused, result.too_large, result.planned.size());
   if (result.ranked.empty()) return text;
   text += format("screen    {}\n", screen_text(result));

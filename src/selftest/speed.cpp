@@ -271,8 +271,7 @@ class Speed {
                      *options_.exclude);
     return format(
         "{} {} slow or wrong: {}{}. Leave {} out{}, or measure once more with nothing "
-        "else "
-        "running; a host that is named again should be looked at",
+        "else running; a host that is named again should be looked at",
         counted(static_cast<std::int64_t>(named_.size()), "host"), one ? "is" : "are",
         joined(named_.names(most_named), ", "),
         wrong_bytes_.empty() ? "" : format(" ({})", wrong_bytes_.front()),

@@ -203,8 +203,7 @@ void Checkpoints::load(const ChosenCheckpoint& chosen) {
   if (info.samples > 0 && info.samples != progress_.samples)
     log::warn(
         "resumed with {} samples of data; the checkpoint had {}: files of data.paths "
-        "have "
-        "changed, or how they are cut into samples, so that the order of samples is "
+        "have changed, or how they are cut into samples, so that the order of samples is "
         "another one",
         progress_.samples, info.samples);
 }

@@ -28,8 +28,7 @@ constexpr auto model_hint =
 
 constexpr auto recipe_hint =
     "write the precision.recipe, first_bf16 and last_bf16 of the deck that it was "
-    "written "
-    "with, or start from the beginning in another run.directory";
+    "written with, or start from the beginning in another run.directory";
 
 // What to write where a checkpoint's tensor is not of the run's shape or type.
 std::string hint_of(const io::CheckpointReader& reader, const io::TensorBox& box) {
