@@ -35,7 +35,7 @@ if(NOT TRIREME_HAS_FLOAT16)
 endif()
 
 # Of these modules, what parses. What a target comes to need is one more file here.
-trireme_module(comm SOURCES comm/hang_verdict.cpp comm/position.cpp comm/rank_list.cpp
+trireme_module(comm SOURCES comm/hang_verdict.cpp comm/rank_status.cpp comm/rank_list.cpp
                comm/rank_names.cpp tests/fuzz/one_process.cpp USES base LIBRARIES MPI::MPI_C)
 trireme_module(config SOURCES src/config/deck_table.cpp USES io)
 trireme_module(launch SOURCES src/launch/batch_job.cpp USES io)

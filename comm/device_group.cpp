@@ -42,7 +42,7 @@ std::size_t DeviceGroup::staging_bytes() const {
 Handle DeviceGroup::start(const Call& call, Stream& stream, const TensorView& from,
                           const TensorView& to) {
   if (!from.device().is_cuda() && !to.device().is_cuda())
-    return hand_on(*host_, call, stream, from, to);
+    return forward_call(*host_, call, stream, from, to);
   require(
       from.device() == device_ && to.device() == device_ && stream.device() == device_,
       "{} on axis '{}': both tensors and the stream must be on GPU {}, the mesh's",

@@ -16,7 +16,7 @@ namespace trireme::comm {
 namespace {
 
 // What a destructor does with work that nobody waited for.
-void settle(Handle::Operation* operation) noexcept {
+void wait_or_abandon(Handle::Operation* operation) noexcept {
   if (operation == nullptr) return;
   if (std::uncaught_exceptions() > 0) {
     operation->abandon();
@@ -61,11 +61,11 @@ Handle::Handle(Handle&& other) noexcept
 
 Handle& Handle::operator=(Handle&& other) noexcept {
   if (this != &other)
-    settle(std::exchange(operation_, std::exchange(other.operation_, nullptr)));
+    wait_or_abandon(std::exchange(operation_, std::exchange(other.operation_, nullptr)));
   return *this;
 }
 
-Handle::~Handle() { settle(operation_); }
+Handle::~Handle() { wait_or_abandon(operation_); }
 
 void Handle::wait() {
   if (Operation* operation = std::exchange(operation_, nullptr)) operation->wait();

@@ -198,8 +198,8 @@ class Group {
     inner.counted_in_ = &outer;
     outer.trace_group_ = inner.trace_group_;
   }
-  static Handle hand_on(Group& inner, const Call& call, Stream& stream,
-                        const TensorView& from, const TensorView& to) {
+  static Handle forward_call(Group& inner, const Call& call, Stream& stream,
+                             const TensorView& from, const TensorView& to) {
     return inner.start(call, stream, from, to);
   }
   // Tells the trace who is in this group: world ranks, in the group's order.

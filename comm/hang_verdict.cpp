@@ -1,4 +1,4 @@
-// The judgement of a hang: briefs first, positions where these do not tell.
+// The judgement of a hang: summaries first, statuses where these do not tell.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/hang_verdict.hpp"
 
@@ -13,7 +13,7 @@
 namespace trireme::comm {
 namespace {
 
-// Up to so many ranks all positions are read; of more, no more than so many in doubt.
+// Up to so many ranks all statuses are read; of more, no more than so many in doubt.
 constexpr int few_ranks = 256;
 constexpr int most_doubts = 4096;
 
@@ -25,15 +25,15 @@ std::uint32_t hash_of(std::string_view text) {
   return std::max(hash, 1U);
 }
 
-std::uint32_t key_of(const CallPosition& call) {
+std::uint32_t key_of(const CallInFlight& call) {
   return hash_of(call.group + (call.ranks ? text_of(*call.ranks) : "-"));
 }
 
-std::uint32_t number_of(const CallPosition& call) {
+std::uint32_t number_of(const CallInFlight& call) {
   return static_cast<std::uint32_t>(call.sequence);
 }
 
-std::string call_text(const CallPosition& call) {
+std::string call_text(const CallInFlight& call) {
   return format("{} #{}{}{}{} on axis '{}'{}", call.operation, call.sequence,
                 call.tensor.empty() ? "" : " ", call.tensor,
                 call.bytes > 0 ? format(" ({} bytes)", call.bytes) : std::string(),
@@ -44,20 +44,20 @@ std::string call_text(const CallPosition& call) {
 // What the judgement rests on, and whom it finds.
 struct Verdict {
   std::string text;
-  std::vector<int> guilty;
+  std::vector<int> blamed;
 };
 
 // Which late ranks count. A rank with GPUs may be in a collective though its host does
 // not wait there.
 enum class Late : std::uint8_t { in_no_collective, not_waiting, any };
 
-bool counts(const Brief& brief, Late which) {
-  if (!brief.told || which == Late::any) return true;
-  return !brief.waiting && (which == Late::not_waiting || !brief.in_flight);
+bool counts(const StatusSummary& summary, Late which) {
+  if (!summary.told || which == Late::any) return true;
+  return !summary.waiting && (which == Late::not_waiting || !summary.in_flight);
 }
 
-bool has_entered(const Position& position, const CallPosition& call) {
-  for (const GroupPosition& g : position.groups)
+bool has_entered(const RankStatus& status, const CallInFlight& call) {
+  for (const GroupProgress& g : status.groups)
     if (g.name == call.group && call.ranks && g.ranks == *call.ranks)
       return g.entered >= call.sequence;
   return true;
@@ -94,22 +94,23 @@ class Judge {
 
   // Whether a rank that counts has not entered the call. A rank that has told nothing has
   // not.
-  bool is_late(int rank, const Brief& brief, const CallPosition& call) {
-    if (!brief.told) return true;
-    if (brief.group == key_of(call) && brief.sequence >= number_of(call)) return false;
+  bool is_late(int rank, const StatusSummary& summary, const CallInFlight& call) {
+    if (!summary.told) return true;
+    if (summary.group == key_of(call) && summary.sequence >= number_of(call))
+      return false;
     if (reports_.ranks() > few_ranks && ++doubts_ > most_doubts) return false;
-    const auto position = reports_.position(rank);
-    return !position || !position->told || !has_entered(*position, call);
+    const auto status = reports_.status(rank);
+    return !status || !status->told || !has_entered(*status, call);
   }
 
-  std::vector<int> late_ranks(const CallPosition& call, Late which) {
+  std::vector<int> late_ranks(const CallInFlight& call, Late which) {
     std::vector<int> late;
     for (int i = 0; i < call.ranks->size(); ++i) {
       // Files that others can write to may name any number.
       const int rank = call.ranks->rank(i);
       if (rank < 0 || rank >= reports_.ranks()) return late;
-      const Brief brief = reports_.brief(rank);
-      if (counts(brief, which) && is_late(rank, brief, call)) late.push_back(rank);
+      const StatusSummary summary = reports_.summary(rank);
+      if (counts(summary, which) && is_late(rank, summary, call)) late.push_back(rank);
     }
     return late;
   }
@@ -119,14 +120,14 @@ class Judge {
   Verdict missing(Late which) {
     std::set<std::pair<std::uint32_t, std::uint32_t>> judged;
     for (int rank = 0; rank < reports_.ranks(); ++rank) {
-      const Brief brief = reports_.brief(rank);
-      if (!brief.told || !brief.in_flight) continue;
+      const StatusSummary summary = reports_.summary(rank);
+      if (!summary.told || !summary.in_flight) continue;
       const bool is_new =
-          brief.group != 0 && !judged.contains({brief.group, brief.sequence});
+          summary.group != 0 && !judged.contains({summary.group, summary.sequence});
       if (!is_new && reports_.ranks() > few_ranks) continue;
-      const auto position = reports_.position(rank);
-      if (!position) continue;
-      for (const CallPosition& call : position->calls) {
+      const auto status = reports_.status(rank);
+      if (!status) continue;
+      for (const CallInFlight& call : status->calls) {
         if (call.pair || !call.ranks) continue;
         if (!judged.insert({key_of(call), number_of(call)}).second) continue;
         const std::vector<int> late = late_ranks(call, which);
@@ -142,54 +143,55 @@ class Judge {
   }
 
   // A rank in its oldest collective.
-  struct Wish {
+  struct WantedCall {
     std::uint32_t group = 0, sequence = 0, what = 0;
     int rank = 0;
-    auto operator<=>(const Wish&) const = default;
-    bool is_of(const Wish& other) const {
+    auto operator<=>(const WantedCall&) const = default;
+    bool is_of(const WantedCall& other) const {
       return group == other.group && sequence == other.sequence;
     }
   };
 
-  std::string text_of_wish(const Wish& wish) const {
-    if (const auto position = reports_.position(wish.rank))
-      for (const CallPosition& call : position->calls)
-        if (!call.pair && key_of(call) == wish.group && number_of(call) == wish.sequence)
+  std::string text_of_wanted(const WantedCall& wanted) const {
+    if (const auto status = reports_.status(wanted.rank))
+      for (const CallInFlight& call : status->calls)
+        if (!call.pair && key_of(call) == wanted.group &&
+            number_of(call) == wanted.sequence)
           return call_text(call);
     return "another collective";
   }
 
-  // Of ranks under one number of one group, by wish; the fewest are named first.
-  Verdict out_of_step(std::span<const Wish> wishes) const {
-    std::vector<std::span<const Wish>> parts;
-    for (std::size_t begin = 0, end = 0; begin < wishes.size(); begin = end) {
-      while (end < wishes.size() && wishes[end].what == wishes[begin].what) ++end;
-      parts.push_back(wishes.subspan(begin, end - begin));
+  // Of ranks under one number of one group, by call; the fewest are named first.
+  Verdict out_of_step(std::span<const WantedCall> wanted) const {
+    std::vector<std::span<const WantedCall>> parts;
+    for (std::size_t begin = 0, end = 0; begin < wanted.size(); begin = end) {
+      while (end < wanted.size() && wanted[end].what == wanted[begin].what) ++end;
+      parts.push_back(wanted.subspan(begin, end - begin));
     }
     std::ranges::stable_sort(
         parts, [](const auto& a, const auto& b) { return a.size() < b.size(); });
-    Verdict verdict{.text = "out of step: ", .guilty = {}};
+    Verdict verdict{.text = "out of step: ", .blamed = {}};
     for (std::size_t i = 0; i < parts.size(); ++i) {
       std::vector<int> ranks;
-      for (const Wish& wish : parts[i]) ranks.push_back(wish.rank);
+      for (const WantedCall& call : parts[i]) ranks.push_back(call.rank);
       verdict.text += format("{}{} in {}", i ? "; " : "", names_of(ranks),
-                             text_of_wish(parts[i].front()));
-      if (i == 0) verdict.guilty = ranks;
+                             text_of_wanted(parts[i].front()));
+      if (i == 0) verdict.blamed = ranks;
     }
     return verdict;
   }
 
   // One number of one group under which ranks wait for different things.
   Verdict different() const {
-    std::vector<Wish> wishes;
+    std::vector<WantedCall> wanted;
     for (int rank = 0; rank < reports_.ranks(); ++rank)
-      if (const Brief b = reports_.brief(rank); b.told && b.group != 0)
-        wishes.push_back({b.group, b.sequence, b.wish, rank});
-    std::ranges::sort(wishes);
-    for (std::size_t begin = 0, end = 0; begin < wishes.size(); begin = end) {
-      while (end < wishes.size() && wishes[end].is_of(wishes[begin])) ++end;
-      if (wishes[begin].what != wishes[end - 1].what)
-        return out_of_step(std::span(wishes).subspan(begin, end - begin));
+      if (const StatusSummary b = reports_.summary(rank); b.told && b.group != 0)
+        wanted.push_back({b.group, b.sequence, b.call, rank});
+    std::ranges::sort(wanted);
+    for (std::size_t begin = 0, end = 0; begin < wanted.size(); begin = end) {
+      while (end < wanted.size() && wanted[end].is_of(wanted[begin])) ++end;
+      if (wanted[begin].what != wanted[end - 1].what)
+        return out_of_step(std::span(wanted).subspan(begin, end - begin));
     }
     return {};
   }
@@ -198,7 +200,8 @@ class Judge {
   Verdict idle() const {
     std::vector<int> ranks;
     for (int rank = 0; rank < reports_.ranks(); ++rank)
-      if (const Brief brief = reports_.brief(rank); !brief.known || !brief.waiting)
+      if (const StatusSummary summary = reports_.summary(rank);
+          !summary.known || !summary.waiting)
         ranks.push_back(rank);
     if (ranks.empty() || std::ssize(ranks) == reports_.ranks()) return {};
     return {
@@ -211,12 +214,12 @@ class Judge {
   Verdict everyone() const {
     std::string text;
     for (int rank = 0, named = 0; rank < reports_.ranks() && named < 4; ++rank) {
-      if (!reports_.brief(rank).in_flight) continue;
-      const auto position = reports_.position(rank);
-      if (!position || position->calls.empty()) continue;
+      if (!reports_.summary(rank).in_flight) continue;
+      const auto status = reports_.status(rank);
+      if (!status || status->calls.empty()) continue;
       ++named;
       text += format("{}{} in {}", text.empty() ? "" : "; ", rank_text(rank),
-                     call_text(position->calls.front()));
+                     call_text(status->calls.front()));
     }
     return {text.empty() ? "no rank gets on" : "ranks wait for each other: " + text, {}};
   }
@@ -227,62 +230,62 @@ class Judge {
 };
 
 std::string line_of(const HangReports& reports, int rank) {
-  const auto p = reports.position(rank);
-  if (!p) return format("rank {}: has told no position", rank);
+  const auto p = reports.status(rank);
+  if (!p) return format("rank {}: has told no status", rank);
   std::string text =
       format("rank {} (host {}{}): '{}', {} steps done, {} s without progress", rank,
              reports.host(rank), p->device.empty() ? "" : ", " + p->device, p->phase,
              p->step, fixed(p->silent, 1));
   if (!p->told) return text + ", stopped while it got on";
   if (p->calls.empty()) text += ", in no collective";
-  for (const CallPosition& call : p->calls) {
+  for (const CallInFlight& call : p->calls) {
     text += ", in " + call_text(call);
     if (&call - p->calls.data() == 3) break;
   }
   return text;
 }
 
-// Positions in memory.
-class HeldPositions final : public HangReports {
+// Statuses in memory.
+class HeldStatuses final : public HangReports {
  public:
-  explicit HeldPositions(std::span<const std::optional<Position>> positions)
-      : positions_(positions) {
-    for (const auto& position : positions)
-      briefs_.push_back(position ? brief_of(*position) : Brief{});
+  explicit HeldStatuses(std::span<const std::optional<RankStatus>> statuses)
+      : statuses_(statuses) {
+    for (const auto& status : statuses)
+      summaries_.push_back(status ? summary_of(*status) : StatusSummary{});
   }
-  int ranks() const override { return static_cast<int>(positions_.size()); }
-  Brief brief(int rank) const override { return briefs_[index(rank)]; }
+  int ranks() const override { return static_cast<int>(statuses_.size()); }
+  StatusSummary summary(int rank) const override { return summaries_[index(rank)]; }
   std::string host(int rank) const override {
-    const bool known = index(rank) < positions_.size() && positions_[index(rank)];
-    return known ? positions_[index(rank)]->host : "unknown";
+    const bool known = index(rank) < statuses_.size() && statuses_[index(rank)];
+    return known ? statuses_[index(rank)]->host : "unknown";
   }
-  std::optional<Position> position(int rank) const override {
-    return positions_[index(rank)];
+  std::optional<RankStatus> status(int rank) const override {
+    return statuses_[index(rank)];
   }
 
  private:
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
-  std::span<const std::optional<Position>> positions_;
-  std::vector<Brief> briefs_;
+  std::span<const std::optional<RankStatus>> statuses_;
+  std::vector<StatusSummary> summaries_;
 };
 
 }  // namespace
 
-Brief brief_of(const Position& position) {
-  Brief brief{.known = true,
-              .told = position.told,
-              .waiting = position.waiting,
-              .in_flight = !position.calls.empty()};
-  for (const CallPosition& call : position.calls) {
+StatusSummary summary_of(const RankStatus& status) {
+  StatusSummary summary{.known = true,
+                        .told = status.told,
+                        .waiting = status.waiting,
+                        .in_flight = !status.calls.empty()};
+  for (const CallInFlight& call : status.calls) {
     if (call.pair) continue;
-    brief.group = key_of(call);
-    brief.sequence = number_of(call);
-    brief.wish = static_cast<std::uint16_t>(
+    summary.group = key_of(call);
+    summary.sequence = number_of(call);
+    summary.call = static_cast<std::uint16_t>(
         hash_of(format("{} {} {}", call.operation, call.tensor, call.bytes)));
     break;
   }
-  return brief;
+  return summary;
 }
 
 std::string describe_hang(const HangReports& reports, std::size_t lines,
@@ -293,7 +296,7 @@ std::string describe_hang(const HangReports& reports, std::size_t lines,
   std::string text = verdict.text;
   std::vector<bool> named(static_cast<std::size_t>(reports.ranks()));
   std::size_t shown = 0;
-  for (const int rank : verdict.guilty) {
+  for (const int rank : verdict.blamed) {
     named[static_cast<std::size_t>(rank)] = true;
     if (shown < lines) ++shown, text += "\n  " + line_of(reports, rank);
   }
@@ -305,9 +308,9 @@ std::string describe_hang(const HangReports& reports, std::size_t lines,
   return text;
 }
 
-std::string describe_hang(std::span<const std::optional<Position>> positions,
+std::string describe_hang(std::span<const std::optional<RankStatus>> statuses,
                           std::size_t lines, std::int64_t* looks) {
-  return describe_hang(HeldPositions(positions), lines, looks);
+  return describe_hang(HeldStatuses(statuses), lines, looks);
 }
 
 }  // namespace trireme::comm

@@ -7,35 +7,35 @@
 #include <optional>
 #include <string>
 
-#include "comm/position.hpp"
+#include "comm/rank_status.hpp"
 
 namespace trireme::comm {
 
-// Of a position as much as tells most ranks from the one that is late: where the oldest
+// Of a status as much as tells most ranks from the one that is late: where the oldest
 // collective in flight stands, as hashes.
-struct Brief {
+struct StatusSummary {
   std::uint32_t group = 0;  // of the collective: name and ranks; 0: it is in none
   std::uint32_t sequence = 0;
-  std::uint16_t wish = 0;  // operation, tensor, bytes
+  std::uint16_t call = 0;  // operation, tensor, bytes
   bool known = false;      // false: the rank has told nothing at all
   bool told = false;       // false: it gets on, or was stopped while it did
   bool waiting = false;
   bool in_flight = false;  // any collective, send or receive
 };
-static_assert(sizeof(Brief) <= 16);
+static_assert(sizeof(StatusSummary) <= 16);
 
-Brief brief_of(const Position& position);
+StatusSummary summary_of(const RankStatus& status);
 
-// What ranks have told. Briefs of all ranks are at hand; a whole position is read when it
-// is asked for.
+// What ranks have told. Summaries of all ranks are at hand; a whole status is read when
+// it is asked for.
 class HangReports {
  public:
   virtual ~HangReports() = default;
   virtual int ranks() const = 0;
-  virtual Brief brief(int rank) const = 0;
+  virtual StatusSummary summary(int rank) const = 0;
   virtual std::string host(int rank) const = 0;
   // Nothing of a rank that is not known.
-  virtual std::optional<Position> position(int rank) const = 0;
+  virtual std::optional<RankStatus> status(int rank) const = 0;
 };
 
 // The verdict, and a line for each of at most `lines` ranks, those to blame first. On up

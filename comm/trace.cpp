@@ -153,15 +153,15 @@ std::string Trace::in_flight(std::int64_t entries) const {
   return lines;
 }
 
-std::vector<GroupPosition> Trace::groups() const {
+std::vector<GroupProgress> Trace::groups() const {
   const std::lock_guard lock(mutex_);
   return groups_;
 }
 
-std::vector<CallPosition> Trace::calls() const {
+std::vector<CallInFlight> Trace::calls() const {
   constexpr std::size_t most = 16;
   const std::lock_guard lock(mutex_);
-  std::vector<CallPosition> calls;
+  std::vector<CallInFlight> calls;
   for (auto id = oldest(); id < count_ && calls.size() < most; ++id) {
     const Entry& e = at(id);
     if (e.end_seconds >= 0) continue;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "comm/collective.hpp"
-#include "comm/position.hpp"
+#include "comm/rank_status.hpp"
 
 namespace trireme::comm {
 
@@ -83,8 +83,8 @@ class Trace {
   void mark() { progress_.fetch_add(1, std::memory_order_relaxed); }
 
   // How far each group has come, and what is in flight (the oldest 16).
-  std::vector<GroupPosition> groups() const;
-  std::vector<CallPosition> calls() const;
+  std::vector<GroupProgress> groups() const;
+  std::vector<CallInFlight> calls() const;
   // Of the groups of that name, since the first entry. A call that ends when the ring has
   // let go of it is in none.
   CallTimesByKind times_of(std::string_view group) const;
@@ -101,7 +101,7 @@ class Trace {
   mutable std::mutex mutex_;
   std::array<Entry, capacity> ring_{};
   std::int64_t count_ = 0;
-  std::vector<GroupPosition> groups_;
+  std::vector<GroupProgress> groups_;
   std::vector<CallTimesByKind> times_;  // of each group
   std::atomic<std::int64_t> progress_{0};
 };

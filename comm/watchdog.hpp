@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/beat_board.hpp"
+#include "comm/heartbeat_board.hpp"
 #include "comm/world.hpp"
 
 namespace trireme::comm {
@@ -22,12 +22,12 @@ namespace trireme::comm {
 struct WatchdogConfig {
   double seconds = 0;      // without progress; 0: no watch
   double slow_factor = 5;  // times as long in a phase that is known to be slow
-  std::string directory;   // where ranks tell each other their positions; all share it
+  std::string directory;   // where ranks tell each other their statuses; all share it
   std::string device{};    // of this rank, as reports name it; empty: none
 };
 
 // A thread of each rank that looks at Trace::progress() and writes the rank's beat into
-// the file of its node (BeatBoard), with its position while it does not get on: for
+// the file of its node (HeartbeatBoard), with its status while it does not get on: for
 // neither needs MPI, which may be what hangs, and a rank that is stopped has left its
 // last one. Where no progress is made, the lowest rank whose watchdog runs reads the
 // files of all nodes, once it made none itself for as long as its phase allows; the
@@ -71,13 +71,13 @@ class Watchdog {
   void run();
   void look(double elapsed);
   void look_at_devices();
-  Position position() const;
+  RankStatus status() const;
   void publish(bool stands_still);
   double life() const;
-  void note(const Beat& now);
+  void note(const Heartbeat& now);
   bool lower_rank_lives(double elapsed);
   bool one_lives_below() const;
-  bool someone_gets_on() const;
+  bool another_rank_progresses() const;
   void raise_alarm();
   void await_recorders() const;
   void join_alarm();
@@ -93,7 +93,7 @@ class Watchdog {
   // What follows belongs to the thread.
   std::int64_t last_progress_ = -1, beat_ = 0;
   double silent_ = 0;
-  std::optional<BeatBoard> board_;
+  std::optional<HeartbeatBoard> board_;
   std::map<int, Seen> seen_;  // by rank
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -107,7 +107,7 @@ struct Reader {
   void read_unknown(const TomlValue::Member& member, const std::string& full);
   void read_override(const std::string& text);
   bool read_override_value(const DeckKey& key, const std::string& text, TomlValue& out);
-  DeckValue settle(const DeckKey& key);
+  DeckValue resolve(const DeckKey& key);
 };
 
 void Reader::read_file(const std::string& text) {
@@ -220,7 +220,7 @@ DeckValue default_of(const DeckKey& key) {
 }
 
 // The value of one key: what was given, or its default.
-DeckValue Reader::settle(const DeckKey& key) {
+DeckValue Reader::resolve(const DeckKey& key) {
   const std::string full = full_name(key);
   const auto found = given.find(full);
   if (found == given.end()) {
@@ -269,7 +269,7 @@ Deck Deck::parse_leniently(const std::string& text, const std::string& name,
   for (const auto& preset : presets) reader.read_override(preset);
   Deck deck;
   deck.table_ = table;
-  for (const auto& key : table) deck.values_[full_name(key)] = reader.settle(key);
+  for (const auto& key : table) deck.values_[full_name(key)] = reader.resolve(key);
 
   std::stable_sort(reader.problems.begin(), reader.problems.end(),
                    [](const Problem& a, const Problem& b) {

@@ -60,9 +60,9 @@ class FileTable {
   void set(SourceKind kind, const std::string& path, const FileState& state,
            const FileFacts& facts);
 
-  // Calls `gets_on` for each file that is set from now on.
-  void call_for_each_file(std::function<void()> gets_on) {
-    gets_on_ = std::move(gets_on);
+  // Calls `on_file_read` for each file that is set from now on.
+  void set_file_callback(std::function<void()> on_file_read) {
+    on_file_read_ = std::move(on_file_read);
   }
 
   std::size_t files() const { return files_.size(); }
@@ -84,7 +84,7 @@ class FileTable {
   static FileTable read(std::string_view text);
 
   bool told_ = false, new_ = false;
-  std::function<void()> gets_on_;
+  std::function<void()> on_file_read_;
   std::map<std::string, std::vector<std::string>> names_;  // by pattern
   std::map<Key, Entry> files_;
 };

@@ -78,7 +78,7 @@ std::unique_ptr<SampleSource> open_shared(comm::World& world, const SourceConfig
   TokenTable tokens;
   const std::string found = comm::first_rank_tells(world, reads_whole_files(config), [&] {
     FileTable table = table_at(shared.index);
-    table.call_for_each_file(shared.gets_on);
+    table.set_file_callback(shared.on_file_read);
     source = open_with(&table, tokens, config, open);
     keep(shared.index, table);
     TableWriter out;

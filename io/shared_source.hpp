@@ -21,7 +21,7 @@ struct SharedSource {
   // that is those alone that it reads, unless they are few: these it opens at once.
   bool reads = true;
   // Called now and then while files are looked into; may be empty.
-  std::function<void()> gets_on = {};
+  std::function<void()> on_file_read = {};
   // Told how many bytes this rank keeps: tokens of texts that were read whole, and where
   // documents lie. May be empty.
   std::function<void(std::int64_t)> keeps = {};

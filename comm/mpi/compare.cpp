@@ -6,7 +6,7 @@
 
 #include "comm/mpi/mpi_group.hpp"
 #include "comm/mpi/spin_wait.hpp"
-#include "comm/position.hpp"
+#include "comm/rank_status.hpp"
 #include "comm/trace.hpp"
 
 namespace trireme::comm {

@@ -73,7 +73,7 @@ struct WorldState {
   bool abandoned = false;  // an operation was left in flight: no orderly end is possible
   std::atomic<bool> waiting{false};  // in a collective: the watchdog's clock stands still
 
-  std::unique_ptr<NodeMemory> shared;  // the claim's word, and a Beat of each rank
+  std::unique_ptr<NodeMemory> shared;  // the claim's word, and a Heartbeat of each rank
   std::unique_ptr<Claim> claim;
   std::unique_ptr<FatalSignals> fatal_signals;
   std::string refusal;  // why this world is not the job that was meant; empty: it is

@@ -96,7 +96,9 @@ void take(int signal) {
 }
 
 // A thread that a library made before main() may not block the signal: it hands it on.
-void hand_on(int signal) { ::syscall(SYS_tgkill, ::getpid(), taker.load(), signal); }
+void redirect_signal(int signal) {
+  ::syscall(SYS_tgkill, ::getpid(), taker.load(), signal);
+}
 
 bool is_ignored(int signal) {
   struct sigaction present {};
@@ -132,7 +134,7 @@ void start_taking_signals() {
   struct sigaction action {};
   sigfillset(&action.sa_mask);
   action.sa_flags = SA_RESTART | SA_ONSTACK;
-  action.sa_handler = hand_on;
+  action.sa_handler = redirect_signal;
   for (const int signal : requests)
     if (sigismember(&wanted, signal)) ::sigaction(signal, &action, nullptr);
   // A write beyond the limit on a file's size then fails with a reason.

@@ -32,14 +32,14 @@ constexpr auto report_name = "report.txt";
 constexpr std::string_view recorder_prefix = "recorder-";
 
 // Where dump_flight() writes; set before the thread starts and left as it is.
-struct Flight {
+struct FlightSettings {
   std::string directory, marker;
   int rank = 0;
 };
 std::mutex flight_mutex, dump_mutex;
-Flight flight_in_force;
+FlightSettings flight_in_force;
 
-Flight flight() {
+FlightSettings flight() {
   const std::lock_guard lock(flight_mutex);
   return flight_in_force;
 }
@@ -142,7 +142,7 @@ bool dump_flight(const std::string& directory, int rank) noexcept try {
 }
 
 bool dump_flight() noexcept try {
-  const Flight now = flight();
+  const FlightSettings now = flight();
   if (now.directory.empty()) return false;
   return answer_within(most_for_a_recorder, false, [now] {
     const std::lock_guard lock(dump_mutex);
@@ -153,7 +153,7 @@ bool dump_flight() noexcept try {
 }
 
 bool alarm_is_raised() noexcept try {
-  const Flight now = flight();
+  const FlightSettings now = flight();
   if (now.marker.empty()) return false;
   return answer_within(most_for_a_look, false,
                        [now] { return exists(now.directory, now.marker); });
@@ -162,7 +162,7 @@ bool alarm_is_raised() noexcept try {
 }
 
 bool claim_report() noexcept try {
-  const Flight now = flight();
+  const FlightSettings now = flight();
   if (now.marker.empty()) return true;
   return answer_within(most_for_a_look, true, [now] {
     return make_file(now.directory, now.marker + "-report");
@@ -188,8 +188,8 @@ Watchdog::Watchdog(World& world, WatchdogConfig config)
       format("{}-{}", Clock::now().time_since_epoch().count(), ::getpid()));
   set_flight(config_.directory, world_.rank(), marker());
   board_.emplace(config_.directory, token_,
-                 BeatPlace{world_.state().first_on_node, world_.rank_on_node(),
-                           world_.ranks_on_node()},
+                 HeartbeatPlace{world_.state().first_on_node, world_.rank_on_node(),
+                                world_.ranks_on_node()},
                  world_.state().shared->of_each());
   publish(false);  // it runs: a rank that stops before its first look is late
   thread_ = std::thread([this] {
@@ -242,22 +242,22 @@ void Watchdog::look(double elapsed) {
   // Reading starts early, for what does not change is known by looking twice.
   if (phase_ == nullptr || silent_ < config_.seconds / 2 || lower_rank_lives(elapsed))
     return;
-  if (silent_ > config_.seconds * factor_ && !someone_gets_on()) raise_alarm();
+  if (silent_ > config_.seconds * factor_ && !another_rank_progresses()) raise_alarm();
 }
 
-Position Watchdog::position() const {
+RankStatus Watchdog::status() const {
   const WorldState& state = world_.state();
-  Position p{.rank = world_.rank(),
-             .host = world_.host(),
-             .phase = phase_ != nullptr ? phase_.load() : "not watched",
-             .step = step_,
-             .beat = beat_,
-             .silent = silent_,
-             .allowed = phase_ != nullptr ? config_.seconds * factor_ : 0,
-             .waiting = state.waiting,
-             .groups = trace().groups(),
-             .calls = trace().calls(),
-             .device = config_.device};
+  RankStatus p{.rank = world_.rank(),
+               .host = world_.host(),
+               .phase = phase_ != nullptr ? phase_.load() : "not watched",
+               .step = step_,
+               .beat = beat_,
+               .silent = silent_,
+               .allowed = phase_ != nullptr ? config_.seconds * factor_ : 0,
+               .waiting = state.waiting,
+               .groups = trace().groups(),
+               .calls = trace().calls(),
+               .device = config_.device};
   p.groups.push_back({"world", state.ranks, state.sequence});
   if (const char* operation = state.operation)
     p.calls.push_back({"world", state.ranks, state.sequence, operation, "", 0, false});
@@ -266,14 +266,14 @@ Position Watchdog::position() const {
 
 void Watchdog::publish(bool stands_still) {
   ++beat_;
-  board_->publish(position(), stands_still);
+  board_->publish(status(), stands_still);
 }
 
 // How long a rank may write nothing and count as running.
-// Another rank of its node may have to begin to write for it (BeatBoard).
+// Another rank of its node may have to begin to write for it (HeartbeatBoard).
 double Watchdog::life() const { return std::max(4 * interval_, 1.0); }
 
-void Watchdog::note(const Beat& now) {
+void Watchdog::note(const Heartbeat& now) {
   if (now.rank >= world_.size()) return;
   const auto [at, is_new] = seen_.try_emplace(now.rank);
   Seen& seen = at->second;
@@ -288,7 +288,7 @@ void Watchdog::note(const Beat& now) {
 // all nodes only where no lower rank of that one runs.
 bool Watchdog::lower_rank_lives(double elapsed) {
   for (auto& [rank, seen] : seen_) seen.age += static_cast<float>(elapsed);
-  const auto take = [this](const Beat& now) { note(now); };
+  const auto take = [this](const Heartbeat& now) { note(now); };
   board_->first_node(take);
   if (one_lives_below()) return true;
   board_->other_nodes(take);
@@ -301,7 +301,7 @@ bool Watchdog::one_lives_below() const {
 }
 
 // Another rank whose process runs and that is within the time of its phase.
-bool Watchdog::someone_gets_on() const {
+bool Watchdog::another_rank_progresses() const {
   return std::any_of(seen_.begin(), seen_.end(), [&](const auto& rank_and_seen) {
     const auto& [rank, seen] = rank_and_seen;
     return rank != world_.rank() && seen.age < life() && seen.allowed > 0 &&
@@ -331,7 +331,7 @@ void Watchdog::raise_alarm() {
            head + describe_hang(*reports, most_in_report) + "\n");
   constexpr std::size_t lines = 16;
   log::error(
-      format("trireme: error: {}{}\n  all positions: {}/report.txt; the last "
+      format("trireme: error: {}{}\n  the status of every rank: {}/report.txt; the last "
              "collectives of each rank: recorder-*.jsonl beside it",
              head, describe_hang(*reports, lines), config_.directory));
   abort_job(Status::hang);

@@ -18,7 +18,7 @@
 #include "base/log.hpp"
 #include "base/number.hpp"
 #include "comm/abort.hpp"
-#include "comm/beat_board.hpp"
+#include "comm/heartbeat_board.hpp"
 #include "comm/job_processes.hpp"
 #include "comm/mpi/start_watch.hpp"
 #include "comm/mpi/state.hpp"
@@ -179,7 +179,7 @@ void World::meet_ranks() {
     state_->wait(request, "start");
     return value;
   };
-  state_->shared = std::make_unique<NodeMemory>(node, beat_words, lowest_of_node);
+  state_->shared = std::make_unique<NodeMemory>(node, heartbeat_words, lowest_of_node);
   state_->claim = std::make_unique<Claim>(state_->shared->common());
   check_mpi(MPI_Comm_size(node, &ranks_on_node_), "MPI_Comm_size");
   check_mpi(MPI_Comm_rank(node, &rank_on_node_), "MPI_Comm_rank");

@@ -172,7 +172,7 @@ std::byte* ScratchFile::map() {
   return mapped_ = static_cast<std::byte*>(data);
 }
 
-void ScratchFile::settle() {
+void ScratchFile::flush_mapping() {
   if (mapped_ == nullptr) return;
   const auto bytes = static_cast<std::size_t>(bytes_);
   require(::msync(mapped_, bytes, MS_SYNC) == 0, Status::io, "{}: cannot be written: {}",

@@ -17,7 +17,7 @@ namespace trireme {
 //
 // read() and write() pass by the system's cache where the file system allows it (direct
 // I/O), and through it elsewhere. map() shows the same bytes as memory, for what is rare:
-// settle() comes between writing there and the next read() or write().
+// flush_mapping() comes between writing there and the next read() or write().
 class ScratchFile {
  public:
   // Of what is read and written, in bytes: begin, length, and the memory's address.
@@ -53,7 +53,7 @@ class ScratchFile {
   // process by SIGBUS.
   std::byte* map();
   // What was written to that memory is in the file, and its pages are given back.
-  void settle();
+  void flush_mapping();
 
   const std::string& path() const { return path_; }
   std::int64_t bytes() const { return bytes_; }

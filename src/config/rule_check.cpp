@@ -14,10 +14,10 @@ bool RuleCheck::all_sound(const Keys& keys) const {
 }
 
 bool RuleCheck::begin_problem(const Keys& keys) {
-  under_way_ = std::string(keys.at.file_name()) + std::to_string(keys.at.line());
-  for (const io::DeckKey& key : keys.all) under_way_ += " " + full_name(key);
-  names_.insert(under_way_);
-  return !quiet_;
+  state_.under_way = std::string(keys.at.file_name()) + std::to_string(keys.at.line());
+  for (const io::DeckKey& key : keys.all) state_.under_way += " " + full_name(key);
+  state_.names.insert(state_.under_way);
+  return !state_.quiet;
 }
 
 void RuleCheck::end_problem(const Keys& keys, const std::string& text,
@@ -27,8 +27,8 @@ void RuleCheck::end_problem(const Keys& keys, const std::string& text,
       std::find_if(keys.all.begin(), keys.all.end(),
                    [&](const io::DeckKey& key) { return deck_.given(key); });
   const std::string place = given == keys.all.end() ? "default" : deck_.where(*given);
-  broken_.problems.push_back({place, "", "", text});
-  broken_.only_ranks = broken_.only_ranks && ranks_would_do;
+  state_.broken.problems.push_back({place, "", "", text});
+  state_.broken.only_ranks = state_.broken.only_ranks && ranks_would_do;
 }
 
 std::string RuleCheck::show(const io::DeckKey& key) const {
@@ -70,6 +70,23 @@ void RuleCheck::meaningless(const io::DeckKey& key, const io::DeckKey& beside, b
   rule(
       Keys({key, beside}, at), [&] { return !when || deck_.is_default(key); }, key,
       " has no meaning with ", beside, [&] { return advise(mends); });
+}
+
+void RuleCheck::needs_plain_state(const io::DeckKey& key, const char* without,
+                                  const std::source_location& at) {
+  rule(
+      Keys({key::precision.recipe, key::precision.master, key::precision.moments, key},
+           at),
+      [&] { return keeps_plain_state(config_); }, key,
+      " needs master weights, gradient sums and moments in the accumulator's type, but ",
+      key::precision.recipe, " with ", key::precision.master, " and ",
+      key::precision.moments, " has fewer bits",
+      [&] {
+        return advise({{key::precision.moments, {"\"auto\""}},
+                       {key::precision.master, {"\"auto\""}},
+                       {key::precision.recipe, {"\"auto\""}},
+                       {key, {without}}});
+      });
 }
 
 }  // namespace trireme::config

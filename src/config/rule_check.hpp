@@ -53,10 +53,39 @@ struct Advice {
 // What divides() advises to change, the first choice first.
 enum class Mend : std::uint8_t { whole_or_part, part_or_whole, part };
 
+// What the rules of all sections share while one deck is judged.
+struct RuleState {
+  // Names of the rules that are broken with a key of the deck changed, or none; nothing
+  // where the value is wrong in itself.
+  struct Tried {
+    bool sound = false;
+    std::set<std::string> broken;
+  };
+
+  RuleState(const io::Deck& of, const RunConfig& read, int all_ranks, int of_node)
+      : deck(of), config(read), ranks(all_ranks), ranks_on_node(of_node) {}
+
+  const io::Deck& deck;
+  const RunConfig& config;
+  int ranks, ranks_on_node;
+  bool quiet = false;  // only names are wanted
+  BrokenRules broken;
+  std::set<std::string> names;  // of the rules broken so far
+
+  std::string under_way;   // name of the rule whose text is made
+  std::string plain_deck;  // with all defaults, without comments
+  std::map<std::string, Tried> tried;
+};
+
+// The rules of a section derive from this.
 class RuleCheck {
  public:
-  RuleCheck(const io::Deck& deck, const RunConfig& config, int ranks, int ranks_on_node)
-      : deck_(deck), config_(config), ranks_(ranks), ranks_on_node_(ranks_on_node) {}
+  explicit RuleCheck(RuleState& state)
+      : deck_(state.deck),
+        config_(state.config),
+        ranks_(state.ranks),
+        ranks_on_node_(state.ranks_on_node),
+        state_(state) {}
 
  protected:
   // One rule: unless `holds` (a bool, or a call that gives one), the parts make a
@@ -87,6 +116,12 @@ class RuleCheck {
                    const std::vector<Advice>& mends,
                    const std::source_location& at = std::source_location::current());
 
+  // What `key` says needs master weights, gradient sums and moments in full; with the
+  // value `without` it does not.
+  void needs_plain_state(
+      const io::DeckKey& key, const char* without,
+      const std::source_location& at = std::source_location::current());
+
   // ": write A = 1 or B = 2, or start 4 ranks": of each advice the first value with which
   // the rule under way holds and no other rule is broken that holds now; if none has one,
   // a value and another number of ranks; if there is none either, the first value with
@@ -109,23 +144,15 @@ class RuleCheck {
   // The same where a default of 0 was resolved: "model.kv_heads = 0 (that is, 5)".
   std::string show(const io::DeckKey& key, std::int64_t resolved) const;
 
-  bool nothing_broken() const { return broken_.problems.empty(); }
+  bool nothing_broken() const { return state_.broken.problems.empty(); }
+  // Whether only names of broken rules are wanted.
+  bool is_quiet() const { return state_.quiet; }
 
   const io::Deck& deck_;
   const RunConfig& config_;
-  int ranks_, ranks_on_node_;
-  bool quiet_ = false;  // only names_ are wanted
-  BrokenRules broken_;
-  std::set<std::string> names_;  // of the rules broken so far
+  const int ranks_, ranks_on_node_;
 
  private:
-  // Names of the rules that are broken with a key of the deck changed, or none; nothing
-  // where the value is wrong in itself.
-  struct Tried {
-    bool sound = false;
-    std::set<std::string> broken;
-  };
-
   template <class Holds, class... Parts>
   void judge_one(const Keys& keys, const Holds& holds, bool ranks_would_do,
                  const Parts&... parts) {
@@ -161,11 +188,10 @@ class RuleCheck {
   // they may, breaks no other.
   bool mends(const std::string& key, const std::string& value, int ranks,
              bool rest_may_break) const;
-  const Tried& try_out(const std::string& key, const std::string& value, int ranks) const;
+  const RuleState::Tried& try_out(const std::string& key, const std::string& value,
+                                  int ranks) const;
 
-  std::string under_way_;           // name of the rule whose text is made
-  mutable std::string plain_deck_;  // with all defaults, without comments
-  mutable std::map<std::string, Tried> tried_;
+  RuleState& state_;
 };
 
 }  // namespace trireme::config

@@ -3,52 +3,60 @@
 #include "config/rules.hpp"
 
 namespace trireme::config {
+namespace {
+
+void judge(RuleState& state) {
+  RunRules run(state);
+  MeshRules mesh(state);
+  MemoryRules memory(state);
+  DataRules data(state);
+  OptimizerRules optimizer(state);
+  HealthRules health(state);
+  run.run_rules();
+  GraphRules(state).graph_rules();
+  ModelRules(state).model_rules();
+  mesh.tensor_rules();
+  mesh.context_rules();
+  ExpertRules(state).expert_rules();
+  mesh.pipeline_rules();
+  memory.sharding_rules();
+  memory.recompute_rules();
+  run.batch_rules();
+  data.ramp_rules();
+  data.skip_rules();
+  run.size_rules();
+  run.data_rules();
+  data.sample_rules();
+  data.profile_rules();
+  data.infilling_rules();
+  data.preference_rules();
+  PrecisionRules(state).precision_rules();
+  optimizer.optimizer_rules();
+  OuterRules(state).outer_rules();
+  ReproducibleRules(state).reproducible_rules();
+  AdapterRules(state).adapter_rules();
+  optimizer.group_rules();
+  health.health_rules();
+  health.debug_rules();
+}
+
+}  // namespace
 
 BrokenRules check_rules(const io::Deck& deck, const RunConfig& config, int ranks,
                         int ranks_on_node) {
-  return Rules(deck, config, ranks, ranks_on_node).check();
+  RuleState state(deck, config, ranks, ranks_on_node);
+  state.broken.problems = not_available_yet(deck);
+  state.broken.only_ranks = state.broken.problems.empty();
+  judge(state);
+  return std::move(state.broken);
 }
 
-BrokenRules Rules::check() {
-  broken_.problems = not_available_yet(deck_);
-  broken_.only_ranks = broken_.problems.empty();
-  judge();
-  return std::move(broken_);
-}
-
-std::set<std::string> Rules::names_of_broken() {
-  quiet_ = true;
-  judge();
-  return std::move(names_);
-}
-
-void Rules::judge() {
-  run_rules();
-  graph_rules();
-  model_rules();
-  tensor_rules();
-  context_rules();
-  expert_rules();
-  pipeline_rules();
-  sharding_rules();
-  recompute_rules();
-  batch_rules();
-  ramp_rules();
-  skip_rules();
-  size_rules();
-  data_rules();
-  sample_rules();
-  profile_rules();
-  infilling_rules();
-  preference_rules();
-  precision_rules();
-  optimizer_rules();
-  outer_rules();
-  reproducible_rules();
-  adapter_rules();
-  group_rules();
-  health_rules();
-  debug_rules();
+std::set<std::string> names_of_broken_rules(const io::Deck& deck, const RunConfig& config,
+                                            int ranks, int ranks_on_node) {
+  RuleState state(deck, config, ranks, ranks_on_node);
+  state.quiet = true;
+  judge(state);
+  return std::move(state.names);
 }
 
 }  // namespace trireme::config

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,128 +24,158 @@ BrokenRules check_rules(const io::Deck& deck, const RunConfig& config, int ranks
 // write instead.
 std::vector<io::DeckProblem> not_available_yet(const io::Deck& deck);
 
-// Rules of what is made of data, of what is shown, and of which checkpoints are best.
+// The names of all broken rules, without their texts.
+std::set<std::string> names_of_broken_rules(const io::Deck& deck, const RunConfig& config,
+                                            int ranks, int ranks_on_node = 0);
+
+// The rules of the deck's sections. Each class reports what is broken to the RuleState
+// that it is made of; judge() in rules.cpp says in which order.
+
+class RunRules : public RuleCheck {
+ public:
+  using RuleCheck::RuleCheck;
+  void run_rules();
+  void data_rules();
+  void batch_rules();
+  void size_rules();
+
+ private:
+  void best_rules();
+  void blend_rules();
+};
+
 class DataRules : public RuleCheck {
  public:
   using RuleCheck::RuleCheck;
-
- protected:
   void sample_rules();
   void profile_rules();
-  void best_rules();
   void infilling_rules();
   void preference_rules();
   void ramp_rules();
   void skip_rules();
+
+ private:
   void ramp_part_rules(const io::DeckKey& key, const std::vector<std::string>& parts);
 };
 
-// Rules of other kinds of attention.
-class AttentionRules : public DataRules {
+class GraphRules : public RuleCheck {
  public:
-  using DataRules::DataRules;
+  using RuleCheck::RuleCheck;
+  void graph_rules();
 
- protected:
+ private:
+  void graph_mesh_rules();
+};
+
+class ModelRules : public RuleCheck {
+ public:
+  using RuleCheck::RuleCheck;
+  void model_rules();
+
+ private:
+  void head_rules();
+  void rope_rules();
+  void rope_layer_rules();
+  void longrope_rules();
+  void window_rules();
   void latent_rules();
   void linear_rules();
 };
 
-// Rules of adapters.
-class AdapterRules : public AttentionRules {
+class ExpertRules : public RuleCheck {
  public:
-  using AttentionRules::AttentionRules;
+  using RuleCheck::RuleCheck;
+  void expert_rules();
 
- protected:
+ private:
+  void expert_key_rules();
+  void expert_group_rules();
+  void expert_mesh_rules();
+  void expert_memory_rules();
+};
+
+class MeshRules : public RuleCheck {
+ public:
+  using RuleCheck::RuleCheck;
+  void tensor_rules();
+  void context_rules();
+  void pipeline_rules();
+
+ private:
+  void tensor_chunk_rules();
+};
+
+// What is sharded, recomputed, or lies in the host's memory or on a disk.
+class MemoryRules : public RuleCheck {
+ public:
+  using RuleCheck::RuleCheck;
+  void sharding_rules();
+  void recompute_rules();
+
+ private:
+  void unit_rules(bool gathers);
+  void wrap_rules();
+  void partition_rules();
+  void offload_rules();
+  void offload_activations_rules();
+};
+
+class PrecisionRules : public RuleCheck {
+ public:
+  using RuleCheck::RuleCheck;
+  void precision_rules();
+
+ private:
+  void feedback_rules();
+  void layer_rules();
+  void fp8_size_rules();
+  void fp8_expert_rules(std::int64_t multiple);
+};
+
+class OptimizerRules : public RuleCheck {
+ public:
+  using RuleCheck::RuleCheck;
+  void optimizer_rules();
+  void group_rules();
+};
+
+// Copies of the model that take steps by themselves.
+class OuterRules : public RuleCheck {
+ public:
+  using RuleCheck::RuleCheck;
+  void outer_rules();
+
+ private:
+  void outer_mesh_rules();
+  void outer_round_rules();
+};
+
+// Sums that do not depend on the number of data ranks.
+class ReproducibleRules : public RuleCheck {
+ public:
+  using RuleCheck::RuleCheck;
+  void reproducible_rules();
+};
+
+class AdapterRules : public RuleCheck {
+ public:
+  using RuleCheck::RuleCheck;
   void adapter_rules();
+
+ private:
   void quantize_rules();
   void dora_rules();
   void pattern_rule(const io::Key<std::vector<std::string>>& key, double least,
                     double most);
 };
 
-// Rules of what lies in the host's memory or on a disk.
-class OffloadRules : public AdapterRules {
+class HealthRules : public RuleCheck {
  public:
-  using AdapterRules::AdapterRules;
-
- protected:
-  void offload_rules();
-  void offload_activations_rules();
-};
-
-// Rules of copies of the model that take steps by themselves.
-class OuterRules : public OffloadRules {
- public:
-  using OffloadRules::OffloadRules;
-
- protected:
-  // What `key` says needs master weights, gradient sums and moments in full; with the
-  // value `without` it does not.
-  void needs_plain_state(
-      const io::DeckKey& key, const char* without,
-      const std::source_location& at = std::source_location::current());
-  void outer_rules();
-  void outer_mesh_rules();
-  void outer_round_rules();
-};
-
-// Rules of sums that do not depend on the number of data ranks.
-class ReproducibleRules : public OuterRules {
- public:
-  using OuterRules::OuterRules;
-
- protected:
-  void reproducible_rules();
-};
-
-class Rules : public ReproducibleRules {
- public:
-  using ReproducibleRules::ReproducibleRules;
-
-  // Judges every rule, in the order in which a message names them.
-  BrokenRules check();
-  // Names of the broken rules, without their texts.
-  std::set<std::string> names_of_broken();
-
- private:
-  void judge();
-
-  void run_rules();
-  void data_rules();
-  void blend_rules();
-  void batch_rules();
-  void size_rules();
-  void graph_rules();
-  void graph_mesh_rules();
-  void model_rules();
-  void head_rules();
-  void rope_rules();
-  void rope_layer_rules();
-  void longrope_rules();
-  void window_rules();
-  void expert_rules();
-  void expert_key_rules();
-  void expert_group_rules();
-  void expert_mesh_rules();
-  void expert_memory_rules();
-  void tensor_rules();
-  void tensor_chunk_rules();
-  void context_rules();
-  void pipeline_rules();
-  void sharding_rules();
-  void unit_rules(bool gathers);
-  void wrap_rules();
-  void recompute_rules();
-  void partition_rules();
-  void precision_rules();
-  void feedback_rules();
-  void layer_rules();
-  void fp8_size_rules();
-  void fp8_expert_rules(std::int64_t multiple);
-  void optimizer_rules();
-  void group_rules();
+  using RuleCheck::RuleCheck;
   void health_rules();
   void debug_rules();
+
+ private:
   void fault_rule();
 };
 

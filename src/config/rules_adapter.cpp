@@ -50,7 +50,7 @@ void AdapterRules::adapter_rules() {
       {key::adapter.targets, key::adapter.modules_to_save, key::adapter.rank_pattern,
        key::adapter.alpha_pattern},
       [&] {
-        if (quiet_ || !nothing_broken()) return true;
+        if (is_quiet() || !nothing_broken()) return true;
         wrong = misfit_of(adapter, config_.model);
         return wrong.empty();
       },
@@ -64,7 +64,7 @@ void AdapterRules::adapter_rules() {
   rule(
       {key::adapter.dropout, key::adapter.targets, key::moe.experts},
       [&] {
-        return quiet_ || adapter.dropout == 0 || !nothing_broken() ||
+        return is_quiet() || adapter.dropout == 0 || !nothing_broken() ||
                !model::adapts_experts(adapter, config_.model);
       },
       key::adapter.dropout,

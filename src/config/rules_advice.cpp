@@ -50,33 +50,33 @@ std::vector<std::string> numbers(std::int64_t first, std::int64_t last) {
   return all;
 }
 
-const RuleCheck::Tried& RuleCheck::try_out(const std::string& key,
+const RuleState::Tried& RuleCheck::try_out(const std::string& key,
                                            const std::string& value, int ranks) const {
   const auto [found, fresh] =
-      tried_.try_emplace(key + "=" + value + " on " + std::to_string(ranks));
-  Tried& tried = found->second;
+      state_.tried.try_emplace(key + "=" + value + " on " + std::to_string(ranks));
+  RuleState::Tried& tried = found->second;
   if (!fresh) return tried;
-  if (plain_deck_.empty()) {
+  if (state_.plain_deck.empty()) {
     std::istringstream lines(deck_.effective());
     for (std::string line; std::getline(lines, line);)
-      if (!line.starts_with('#')) plain_deck_ += line + "\n";
+      if (!line.starts_with('#')) state_.plain_deck += line + "\n";
   }
   const std::array overrides = {key + "=" + value};
   const auto deck = io::Deck::parse_leniently(
-      plain_deck_, "advice",
+      state_.plain_deck, "advice",
       std::span(overrides).first(key.empty() ? 0 : overrides.size()), deck_table());
   tried.sound = key.empty() || deck.sound(key);
   if (!tried.sound) return tried;
   const int here = ranks_on_node_ > 0 ? std::min(ranks_on_node_, ranks) : 0;
   const RunConfig config = read_run_config(deck, ranks, here);
-  tried.broken = Rules(deck, config, ranks, here).names_of_broken();
+  tried.broken = names_of_broken_rules(deck, config, ranks, here);
   return tried;
 }
 
 bool RuleCheck::mends(const std::string& key, const std::string& value, int ranks,
                       bool rest_may_break) const {
-  const Tried& then = try_out(key, value, ranks);
-  if (!then.sound || then.broken.contains(under_way_)) return false;
+  const RuleState::Tried& then = try_out(key, value, ranks);
+  if (!then.sound || then.broken.contains(state_.under_way)) return false;
   if (rest_may_break) return true;
   const std::set<std::string>& now = try_out("", "", ranks_).broken;
   return std::includes(now.begin(), now.end(), then.broken.begin(), then.broken.end());

@@ -5,7 +5,7 @@
 
 namespace trireme::config {
 
-void Rules::debug_rules() {
+void HealthRules::debug_rules() {
   const auto steps_rule = [&](const io::DeckKey& key,
                               const std::vector<std::int64_t>& steps) {
     rule(
@@ -21,7 +21,7 @@ void Rules::debug_rules() {
   if (!config_.debug.fault.empty()) fault_rule();
 }
 
-void Rules::fault_rule() {
+void HealthRules::fault_rule() {
   // 1. kind@step@rank
   const auto fault = parse_fault(config_.debug.fault);
   rule({key::debug.fault}, fault.has_value(), key::debug.fault,

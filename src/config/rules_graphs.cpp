@@ -30,7 +30,7 @@ Advice without() { return {key::run.cuda_graphs, {"false"}}; }
 
 }  // namespace
 
-void Rules::graph_rules() {
+void GraphRules::graph_rules() {
   if (!config_.run.cuda_graphs) return;
   const std::string graphs = show(key::run.cuda_graphs);
   rule({key::run.cuda_graphs, key::run.device}, config_.run.device == DeviceChoice::cuda,
@@ -65,7 +65,7 @@ void Rules::graph_rules() {
 }
 
 // Ranks, what they shard, and schedules.
-void Rules::graph_mesh_rules() {
+void GraphRules::graph_mesh_rules() {
   const std::string graphs = show(key::run.cuda_graphs);
   const auto& mesh = config_.parallel.mesh;
   const bool records = config_.run.backend == comm::Backend::nccl;

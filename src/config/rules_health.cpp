@@ -6,7 +6,7 @@ namespace trireme::config {
 
 // A second run of a step has the bits of the first only where the first has changed
 // nothing that it starts from, and on CPUs, whose kernels and choices are the same twice.
-void Rules::health_rules() {
+void HealthRules::health_rules() {
   const HealthSettings& health = config_.health;
   const bool carries = config_.precision.error_feedback;
   rule({key::health.rerun_every, key::precision.error_feedback},

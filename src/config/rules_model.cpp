@@ -23,7 +23,7 @@ bool latent_fits(const model::ModelConfig& m, int ranks, std::int64_t multiple) 
 
 }  // namespace
 
-void Rules::head_rules() {
+void ModelRules::head_rules() {
   const auto& m = config_.model;
   const bool rotary = m.row().positions == model::Positions::rotary;
   if (m.own_head_width == 0)
@@ -59,7 +59,7 @@ void Rules::head_rules() {
               ", whose heads share out model.hidden: remove it");
 }
 
-void Rules::window_rules() {
+void ModelRules::window_rules() {
   const auto& m = config_.model;
   const auto is_known = [](const std::string& type) {
     return type == model::full_attention || type == model::sliding_attention ||
@@ -93,7 +93,7 @@ void Rules::window_rules() {
 
 // Layers with linear attention, whose heads are shared by tensor ranks, and by context
 // ranks while they go through whole sequences.
-void AttentionRules::linear_rules() {
+void ModelRules::linear_rules() {
   const auto& m = config_.model;
   const auto& linear = m.attention.linear;
   const bool has = m.has_linear();
@@ -127,7 +127,7 @@ void AttentionRules::linear_rules() {
        [&] { return bf16_instead(); });
 }
 
-void AttentionRules::latent_rules() {
+void ModelRules::latent_rules() {
   const auto& m = config_.model;
   const auto& latent = m.attention.latent;
   const bool has_latent = m.row().latent;
@@ -169,7 +169,7 @@ void AttentionRules::latent_rules() {
        " is more than ", key::model.head_width, ": values are no wider than keys");
 }
 
-void Rules::model_rules() {
+void ModelRules::model_rules() {
   const auto& m = config_.model;
   const bool rotary = m.row().positions == model::Positions::rotary;
   head_rules();
@@ -223,7 +223,7 @@ void Rules::model_rules() {
        });
 }
 
-void Rules::expert_rules() {
+void ExpertRules::expert_rules() {
   const auto& m = config_.model;
   const auto& moe = m.moe;
   const bool is_moe = m.has_experts();
@@ -257,7 +257,7 @@ void Rules::expert_rules() {
   expert_mesh_rules();
 }
 
-void Rules::expert_group_rules() {
+void ExpertRules::expert_group_rules() {
   const auto& moe = config_.model.moe;
   const auto& groups = moe.groups;
   divides({key::moe.groups, groups.groups}, {key::moe.experts, moe.experts}, Mend::part);
@@ -274,7 +274,7 @@ void Rules::expert_group_rules() {
 }
 
 // Keys that an architecture does not have must keep their defaults.
-void Rules::expert_key_rules() {
+void ExpertRules::expert_key_rules() {
   const bool is_moe = config_.model.has_experts();
   const model::ArchitectureRow& row = config_.model.row();
   const auto of_moe = [&](const io::DeckKey& key) {

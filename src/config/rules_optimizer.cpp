@@ -53,7 +53,7 @@ bool trains_something(const RunConfig& config, model::Stage& stage) {
 
 }  // namespace
 
-void Rules::optimizer_rules() {
+void OptimizerRules::optimizer_rules() {
   const auto& schedule = config_.optimizer.schedule;
   rule({key::optimizer.betas, key::optimizer.name},
        deck_[key::optimizer.betas].size() == 2, key::optimizer.betas,
@@ -98,9 +98,9 @@ void Rules::optimizer_rules() {
 
 // Each group is well-formed, fits some tensor of the model, and not part of what is
 // stored together; together they leave something to train.
-void Rules::group_rules() {
+void OptimizerRules::group_rules() {
   const std::vector<std::string> texts = deck_[key::optimizer.groups];
-  if (quiet_ || texts.empty() || !deck_.sound(key::optimizer.groups)) return;
+  if (is_quiet() || texts.empty() || !deck_.sound(key::optimizer.groups)) return;
   std::string wrong;
   std::vector<optim::ParameterGroup> groups;
   for (const std::string& text : texts) {
@@ -117,7 +117,7 @@ void Rules::group_rules() {
         },
         "optimizer.groups: ", wrong);
   }
-  if (!broken_.problems.empty()) return;  // the model itself may be none
+  if (!nothing_broken()) return;  // the model itself may be none
   model::Stage stage = whole_stage(config_);
   for (const optim::ParameterGroup& group : groups) {
     rule(
@@ -130,7 +130,7 @@ void Rules::group_rules() {
   }
   rule(
       {key::optimizer.groups},
-      [&] { return !broken_.problems.empty() || trains_something(config_, stage); },
+      [&] { return !nothing_broken() || trains_something(config_, stage); },
       key::optimizer.groups,
       " freezes every tensor, so that no step changes anything: leave some to be "
       "trained");

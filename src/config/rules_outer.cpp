@@ -5,23 +5,6 @@
 
 namespace trireme::config {
 
-void OuterRules::needs_plain_state(const io::DeckKey& key, const char* without,
-                                   const std::source_location& at) {
-  rule(
-      Keys({key::precision.recipe, key::precision.master, key::precision.moments, key},
-           at),
-      [&] { return keeps_plain_state(config_); }, key,
-      " needs master weights, gradient sums and moments in the accumulator's type, but ",
-      key::precision.recipe, " with ", key::precision.master, " and ",
-      key::precision.moments, " has fewer bits",
-      [&] {
-        return advise({{key::precision.moments, {"\"auto\""}},
-                       {key::precision.master, {"\"auto\""}},
-                       {key::precision.recipe, {"\"auto\""}},
-                       {key, {without}}});
-      });
-}
-
 void OuterRules::outer_rules() {
   const optim::OuterConfig& outer = config_.optimizer.outer;
   for (const io::DeckKey* key :

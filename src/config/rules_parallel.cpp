@@ -6,7 +6,7 @@
 
 namespace trireme::config {
 
-void Rules::tensor_rules() {
+void MeshRules::tensor_rules() {
   const auto& m = config_.model;
   const std::int64_t tensor = config_.parallel.mesh.tensor,
                      context = config_.parallel.mesh.context;
@@ -42,7 +42,7 @@ void Rules::tensor_rules() {
       });
 }
 
-void Rules::tensor_chunk_rules() {
+void MeshRules::tensor_chunk_rules() {
   rule({key::parallel.tensor, key::parallel.tensor_chunks},
        config_.parallel.mesh.tensor > 1 || config_.parallel.tensor_chunks <= 1,
        key::parallel.tensor_chunks, " has no meaning with ", key::parallel.tensor,
@@ -56,7 +56,7 @@ void Rules::tensor_chunk_rules() {
        "parallel.tensor_chunks = 1");
 }
 
-void Rules::context_rules() {
+void MeshRules::context_rules() {
   const auto& m = config_.model;
   const std::int64_t context = config_.parallel.mesh.context,
                      tensor = config_.parallel.mesh.tensor;
@@ -92,7 +92,7 @@ void Rules::context_rules() {
       });
 }
 
-void Rules::expert_mesh_rules() {
+void ExpertRules::expert_mesh_rules() {
   const model::MoeSettings& moe = config_.model.moe;
   const auto& p = config_.parallel;
   const bool mixture = config_.model.has_experts();
@@ -130,7 +130,7 @@ void Rules::expert_mesh_rules() {
 // Rows are cut only where no scale is shared, so that one scale for a tensor forbids it.
 // Rounds write over rows that a weight gradient which is put off would read: all but the
 // last add at once to sums that must be in place then.
-void Rules::expert_memory_rules() {
+void ExpertRules::expert_memory_rules() {
   const auto& p = config_.parallel;
   const bool in_rounds = p.expert_memory > 0;
   rule({key::parallel.expert_memory}, !in_rounds || p.expert_memory >= 1,
@@ -182,7 +182,7 @@ void Rules::expert_memory_rules() {
       });
 }
 
-void Rules::pipeline_rules() {
+void MeshRules::pipeline_rules() {
   const auto& p = config_.parallel;
   const schedule::PipelineShape shape{p.schedule, p.mesh.pipeline, p.virtual_stages, 1};
   rule(

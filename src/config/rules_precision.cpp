@@ -37,7 +37,7 @@ std::string must_be(const std::string& what, std::int64_t multiple) {
 
 }  // namespace
 
-void Rules::precision_rules() {
+void PrecisionRules::precision_rules() {
   const PrecisionSettings& precision = config_.precision;
   const std::string_view compute = compute_of(precision.recipe);
   rule({key::precision.recipe, key::precision.compute},
@@ -90,7 +90,7 @@ void Rules::precision_rules() {
 }
 
 // Residuals are in the unit of the gradients, which a loss scale changes as it goes.
-void Rules::feedback_rules() {
+void PrecisionRules::feedback_rules() {
   const Recipe& recipe = config_.precision.recipe;
   rule({key::precision.error_feedback, key::precision.gradient_reduce,
         key::precision.recipe},
@@ -112,7 +112,7 @@ void Rules::feedback_rules() {
 }
 
 // Blocks that stay in bf16, and sizes that tensor cores can multiply.
-void Rules::layer_rules() {
+void PrecisionRules::layer_rules() {
   const PrecisionSettings& precision = config_.precision;
   const auto& m = config_.model;
   for (const io::DeckKey& blocks :
@@ -153,7 +153,7 @@ void Rules::layer_rules() {
 }
 
 // Each extent of a product is a multiple of 16, or of MXFP8's blocks, on every rank.
-void Rules::fp8_size_rules() {
+void PrecisionRules::fp8_size_rules() {
   const Scaling scaling = config_.precision.recipe[TensorClass::forward_operand].scaling;
   const std::int64_t multiple = scaling == Scaling::mx ? mx_block : 16;
   const auto& m = config_.model;
@@ -215,7 +215,7 @@ void Rules::fp8_size_rules() {
 }
 
 // The same of experts, which have a width of their own.
-void Rules::fp8_expert_rules(std::int64_t multiple) {
+void PrecisionRules::fp8_expert_rules(std::int64_t multiple) {
   const auto& m = config_.model;
   const std::int64_t parts = config_.parallel.mesh.tensor;
   rule(

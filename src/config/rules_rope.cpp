@@ -5,7 +5,7 @@
 namespace trireme::config {
 
 // Which heads turn, and how much of them.
-void Rules::rope_layer_rules() {
+void ModelRules::rope_layer_rules() {
   const auto& m = config_.model;
   const bool learned = !m.rotary();
   for (const io::DeckKey& each : {KeyRef(key::rope.width), KeyRef(key::rope.layers)})
@@ -34,7 +34,7 @@ void Rules::rope_layer_rules() {
 }
 
 // Of longrope, which has a divisor for each pair.
-void Rules::longrope_rules() {
+void ModelRules::longrope_rules() {
   const auto& m = config_.model;
   const auto& rope = m.rope_scaling;
   const bool longrope = rope.kind == kernels::RopeScalingKind::longrope;
@@ -60,7 +60,7 @@ void Rules::longrope_rules() {
   lists(key::rope.long_divisors, rope.long_divisors);
 }
 
-void Rules::rope_rules() {
+void ModelRules::rope_rules() {
   using kernels::RopeScalingKind;
   const auto& m = config_.model;
   const auto& rope = m.rope_scaling;

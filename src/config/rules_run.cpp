@@ -29,7 +29,7 @@ auto is_once_known(const std::vector<std::string>& trackers) {
 
 }  // namespace
 
-void Rules::run_rules() {
+void RunRules::run_rules() {
   const std::string& name = config_.run.name;
   rule(
       {key::run.name, key::run.directory},
@@ -86,7 +86,7 @@ void Rules::run_rules() {
 }
 
 // A checkpoint is one of the best by the validation of its own step.
-void DataRules::best_rules() {
+void RunRules::best_rules() {
   const std::int64_t every = config_.checkpoint.every, steps = config_.run.steps,
                      validate = config_.metrics.validate_every;
   meaningless(key::checkpoint.keep_best, key::metrics.validate_every, validate == 0,
@@ -103,7 +103,7 @@ void DataRules::best_rules() {
        "metrics.validate_every");
 }
 
-void Rules::data_rules() {
+void RunRules::data_rules() {
   const bool synthetic = config_.data.kind == io::SourceKind::synthetic;
   const bool blend = config_.data.kind == io::SourceKind::blend;
   const bool files = !synthetic;
@@ -161,11 +161,11 @@ void Rules::data_rules() {
        "0");
 }
 
-void Rules::blend_rules() {
+void RunRules::blend_rules() {
   const std::vector<std::string> parts = deck_[key::data.blend];
   rule({key::data.blend, key::data.source}, !parts.empty(), key::data.source,
        " needs its parts: write data.blend = [\"0.7 tokens a.h5\", \"0.3 tokens b.h5\"]");
-  if (quiet_) return;
+  if (is_quiet()) return;
   for (const std::string& part : parts) {
     std::string wrong;
     try {
@@ -177,7 +177,7 @@ void Rules::blend_rules() {
   }
 }
 
-void Rules::batch_rules() {
+void RunRules::batch_rules() {
   const auto& batch = config_.batch;
   const auto& mesh = config_.parallel.mesh;
   const std::int64_t axes = std::int64_t{1} * mesh.tensor * mesh.context * mesh.pipeline;
@@ -215,7 +215,7 @@ void Rules::batch_rules() {
 }
 
 // Sizes that would overflow later arithmetic. In doubles: limits need no last digit.
-void Rules::size_rules() {
+void RunRules::size_rules() {
   constexpr double most_tokens_of_a_forward = 0x1p31, most_tokens = 0x1p62,
                    most_weights = 0x1p50;
   const auto& m = config_.model;

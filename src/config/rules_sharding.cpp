@@ -10,7 +10,7 @@
 
 namespace trireme::config {
 
-void Rules::sharding_rules() {
+void MemoryRules::sharding_rules() {
   const auto& p = config_.parallel;
   const int replicas = p.mesh.data * p.mesh.context;
   const ShardingStrategy strategy = deck_[key::parallel.sharding_strategy];
@@ -34,7 +34,7 @@ void Rules::sharding_rules() {
 }
 
 // How weights are cut into units, and gathered.
-void Rules::unit_rules(bool gathers) {
+void MemoryRules::unit_rules(bool gathers) {
   const auto& p = config_.parallel;
   const std::string_view remedy =
       ", where weights are not gathered: remove it, or write FULL_SHARD or HYBRID_SHARD";
@@ -53,7 +53,7 @@ void Rules::unit_rules(bool gathers) {
   offload_activations_rules();
 }
 
-void OffloadRules::offload_rules() {
+void MemoryRules::offload_rules() {
   const auto& p = config_.parallel;
   const bool on_disk = optim::is_on_disk(p.offload);
   meaningless(key::parallel.offload_fraction, key::parallel.offload,
@@ -72,7 +72,7 @@ void OffloadRules::offload_rules() {
 }
 
 // Weight gradients that are made later read activations when others have their place.
-void OffloadRules::offload_activations_rules() {
+void MemoryRules::offload_activations_rules() {
   const auto& p = config_.parallel;
   meaningless(key::parallel.offload_activations_fraction,
               key::parallel.offload_activations, !p.offload_activations,
@@ -90,7 +90,7 @@ void OffloadRules::offload_activations_rules() {
        });
 }
 
-void Rules::wrap_rules() {
+void MemoryRules::wrap_rules() {
   const auto& p = config_.parallel;
   rule({key::parallel.wrap, key::parallel.wrap_parameters},
        (deck_[key::parallel.wrap] == Wrap::size) ==
@@ -126,7 +126,7 @@ void Rules::wrap_rules() {
        ": remove it");
 }
 
-void Rules::recompute_rules() {
+void MemoryRules::recompute_rules() {
   const RecomputePolicy policy = deck_[key::recompute.policy];
   const std::vector<std::string> pieces = deck_[key::recompute.pieces];
   rule({key::recompute.policy, key::recompute.pieces},
@@ -156,7 +156,7 @@ void Rules::recompute_rules() {
   partition_rules();
 }
 
-void Rules::partition_rules() {
+void MemoryRules::partition_rules() {
   const RecomputePolicy policy = deck_[key::recompute.policy];
   const auto& p = config_.parallel;
   rule({key::recompute.partition, key::recompute.policy, key::parallel.tensor,

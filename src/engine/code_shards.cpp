@@ -81,7 +81,7 @@ OwnedCodes CodeShards::place(const Run& run, OwnedCodes codes, bool copies) {
 }
 
 // Through the host's memory: that of a GPU has no part in messages which no step has.
-void CodeShards::deal(const Run& run, int reader) {
+void CodeShards::scatter(const Run& run, int reader) {
   const Part& part = part_of(run);
   comm::Group& group = *part.group;
   const std::int64_t each = part.shard_bytes();

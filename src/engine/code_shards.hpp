@@ -41,7 +41,7 @@ class CodeShards {
   OwnedCodes place(const Run& run, OwnedCodes codes, bool copies);
   // The gathered bytes of a run, which `reader` has, to where the ranks keep them.
   // Collective over the run's group.
-  void deal(const Run& run, int reader);
+  void scatter(const Run& run, int reader);
 
   // What this rank keeps of a run.
   TensorView shard_of(const Run& run) const;

@@ -203,14 +203,14 @@ void FrozenBase::read_in_turns(bool expert, AllCodes& all) {
       }
     }
     for (std::size_t i = first; i < std::min(first + ranks, runs.size()); ++i)
-      deal(runs[i], static_cast<int>(i - first),
-           i == mine ? std::move(own) : std::vector<OwnedCodes>(), all);
+      scatter(runs[i], static_cast<int>(i - first),
+              i == mine ? std::move(own) : std::vector<OwnedCodes>(), all);
   }
   if (failure) std::rethrow_exception(failure);
 }
 
-void FrozenBase::deal(const CodeShards::Run& run, int reader, std::vector<OwnedCodes> own,
-                      AllCodes& all) {
+void FrozenBase::scatter(const CodeShards::Run& run, int reader,
+                         std::vector<OwnedCodes> own, AllCodes& all) {
   comm::Group& group = shards_->group_of(run);
   const Pieces wanted =
       pieces([&](const CodedParam& coded) { return is_of(run, coded); });
@@ -229,7 +229,7 @@ void FrozenBase::deal(const CodeShards::Run& run, int reader, std::vector<OwnedC
              ? std::move(own[i])
              : shards_->place(run, described[i].without_memory(), false)});
   // 3. their bytes
-  shards_->deal(run, reader);
+  shards_->scatter(run, reader);
 }
 
 void FrozenBase::load() {

@@ -73,8 +73,8 @@ class FrozenBase final : public WeightAccess {
   void read_all(AllCodes& all);
   void read_in_turns(bool expert, AllCodes& all);
   // What one rank of the group has read of a run goes to all.
-  void deal(const CodeShards::Run& run, int reader, std::vector<OwnedCodes> own,
-            AllCodes& all);
+  void scatter(const CodeShards::Run& run, int reader, std::vector<OwnedCodes> own,
+               AllCodes& all);
 
   const config::AdapterSettings& adapter_;
   std::vector<CodedParam> params_;

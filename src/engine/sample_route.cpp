@@ -15,17 +15,17 @@ SampleRoute::SampleRoute(comm::Mesh& mesh, const config::RunConfig& config,
   const int last = schedule::is_v_shaped(config.parallel.schedule) ? 0 : stages - 1;
   const bool everywhere =
       data.packing != io::Packing::none || !config.batch.sequence_ramp.empty();
-  hands_on_ = mesh.shape().tensor > 1;
+  sends_tokens_ = mesh.shape().tensor > 1;
   has_tokens_ = everywhere || stage == 0 || stage == last;
   tells_stages_ = !everywhere && stages > (last == 0 ? 1 : 2);
   reads_ = has_tokens_ && mesh.coordinate(comm::Axis::tensor) == 0;
 }
 
-std::int64_t SampleRoute::hand_on(const TensorView& tokens,
-                                  const std::function<std::int64_t()>& count) const {
+std::int64_t SampleRoute::distribute(const TensorView& tokens,
+                                     const std::function<std::int64_t()>& count) const {
   const Device device = tokens.device();
   Stream host(device);
-  if (hands_on_ && has_tokens_)
+  if (sends_tokens_ && has_tokens_)
     mesh_.group(comm::Axis::tensor).broadcast(host, tokens, 0).wait();
   double targets = has_tokens_ ? static_cast<double>(count()) : 0;
   if (tells_stages_) {

@@ -30,12 +30,12 @@ class SampleRoute {
   // Brings `tokens` (i32, dense) to the tensor ranks that need them. Returns the number
   // of targets: what `count` says, which looks at the tokens, and on stages that have
   // none what it says on the first stage. Collective over tensor and pipeline ranks.
-  std::int64_t hand_on(const TensorView& tokens,
-                       const std::function<std::int64_t()>& count) const;
+  std::int64_t distribute(const TensorView& tokens,
+                          const std::function<std::int64_t()>& count) const;
 
  private:
   comm::Mesh& mesh_;
-  bool hands_on_ = false;      // to tensor ranks
+  bool sends_tokens_ = false;  // to tensor ranks
   bool tells_stages_ = false;  // how many targets there are
   bool has_tokens_ = true;     // once they were handed on
   bool reads_ = true;

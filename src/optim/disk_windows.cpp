@@ -99,8 +99,8 @@ TensorView DiskWindows::mapped(std::size_t state) {
   return {map_ + row.begin, row.state.type, shape};
 }
 
-void DiskWindows::settle() {
-  if (touched_) file_.settle();
+void DiskWindows::flush_mapping() {
+  if (touched_) file_.flush_mapping();
   touched_ = false;
 }
 
@@ -131,7 +131,7 @@ void DiskWindows::read(const Blocks& blocks, std::byte* memory) const {
 
 void DiskWindows::start(Range range, Pass pass) {
   require(current_ < 0 && !work_.valid(), "a pass over the disk within another");
-  settle();
+  flush_mapping();
   pass_ = pass;
   next_ = range.begin / window_;
   last_ = range.count() > 0 ? (range.end - 1) / window_ : next_ - 1;

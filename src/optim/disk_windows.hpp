@@ -47,9 +47,9 @@ class DiskWindows {
   void finish();
 
   // A state as memory that is mapped, between passes: for initial values, and checkpoints
-  // that are loaded. settle() gives the pages back, as does the next pass.
+  // that are loaded. flush_mapping() gives the pages back, as does the next pass.
   TensorView mapped(std::size_t state);
-  void settle();
+  void flush_mapping();
   // Where `data` is such memory: reads it from the file, and names what goes wrong.
   StateBox::Fill reader_of(const TensorView& data) const;
 

@@ -122,12 +122,12 @@ void GatheredWeights::bind(int bucket, const TensorView& memory) {
 
 void GatheredWeights::start_gather(BucketBuffer& buffer, int bucket) {
   if (buffer.bucket >= 0) {
-    settle(buffer);
+    finish_gather(buffer);
     bind(buffer.bucket, {});
   }
   buffer.bucket = bucket;
   buffer.last_use = clock_;
-  buffer.settled = false;
+  buffer.finished = false;
   buffer.handles.clear();
   const StoreConfig& config = context_.config;
   if (!config.shards_weights()) return;
@@ -157,11 +157,11 @@ TensorView GatheredWeights::bring(int bucket, const FlatParameter& flat,
   return place;
 }
 
-void GatheredWeights::settle(BucketBuffer& buffer) {
-  if (buffer.settled) return;
+void GatheredWeights::finish_gather(BucketBuffer& buffer) {
+  if (buffer.finished) return;
   for (auto& handle : buffer.handles) handle.wait();
   wait(buffer.bucket);
-  buffer.settled = true;
+  buffer.finished = true;
   const StoreConfig& config = context_.config;
   if (!config.converts_weights()) return;
   std::int64_t begin = 0;
@@ -207,7 +207,7 @@ void GatheredWeights::fetch(int module, Direction direction) {
   for (const int bucket : buckets) {
     BucketBuffer& buffer = *buffer_of(bucket);
     buffer.last_use = clock_;
-    settle(buffer);
+    finish_gather(buffer);
     bind(bucket, memory_of(buffer, gathered_));
   }
 }
@@ -261,7 +261,7 @@ void GatheredWeights::forget() {
 void GatheredWeights::drop() {
   for (BucketBuffer& buffer : buffers_) {
     require(buffer.users == 0, "weights are given up while a module uses them");
-    settle(buffer);
+    finish_gather(buffer);
     if (buffer.bucket >= 0) bind(buffer.bucket, {});
     buffer.bucket = -1;
     buffer.last_use = 0;

@@ -62,7 +62,7 @@ class GatheredWeights {
   BucketBuffer* idle_buffer(std::int64_t before);
   void start_gather(BucketBuffer& buffer, int bucket);
   void wait(int bucket);
-  void settle(BucketBuffer& buffer);
+  void finish_gather(BucketBuffer& buffer);
   void convert(const FlatParameter& flat, const TensorView& kept, const TensorView& used);
   void fetch_ahead(int module, Direction direction, std::int64_t start);
   void read_ahead(int module, Direction direction);

@@ -166,7 +166,7 @@ void GradientSums::add_whole(BucketBuffer& buffer) {
                              round_microbatch(flat, gradient);
                            add(flat, flat.whole(), gradient, unsharded_in(sums_, flat));
                          });
-  buffer.settled = true;
+  buffer.finished = true;
 }
 
 void GradientSums::start_reduction(BucketBuffer& buffer) {
@@ -205,8 +205,8 @@ void GradientSums::add_reduced(BucketBuffer& buffer) {
   });
 }
 
-void GradientSums::settle() {
-  if (opened_) opened_->settle();
+void GradientSums::finish_closed() {
+  if (opened_) opened_->finish_closed();
 }
 
 void GradientSums::FlatState::sum_over_replicas(Stream& stream, const FlatParameter& flat,
@@ -227,7 +227,7 @@ void GradientSums::finish() {
     if (!config.shards_gradients()) state.handle.wait();
   }
   for (ReduceBucket& bucket : reduce_buckets_) bucket.handle.wait();
-  settle();
+  finish_closed();
   // 2. The ranks that hold the same weights, as far as they have not begun.
   if (exact_) {
     exact_->finish(sums_.view());

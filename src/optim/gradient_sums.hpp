@@ -47,7 +47,7 @@ class GradientSums : private PartialSums::Codec {
   void ready(Param& param);
   // What was closed has been added up, and nothing of it is in flight but sums over
   // replicas.
-  void settle();
+  void finish_closed();
   // The stream waits for the sums over replicas that have begun.
   void wait_for_sums();
   // A graph was launched that makes these contributions, then settles, and waits for the

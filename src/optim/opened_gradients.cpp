@@ -43,8 +43,9 @@ void unbind(Stream& stream, const FlatParameter& flat) {
 
 }  // namespace
 
-OpenedGradients::OpenedGradients(StoreContext& context, Device device, Settle settle)
-    : context_(context), settle_(std::move(settle)) {
+OpenedGradients::OpenedGradients(StoreContext& context, Device device,
+                                 FinishBuffer finish_buffer)
+    : context_(context), finish_buffer_(std::move(finish_buffer)) {
   const std::int64_t elements = make_buffers(buffer_capacities(context.layout), buffers_);
   memory_ = Buffer(device, context.config.accumulator(), {elements},
                    MemoryClass::gradients, "whole gradients");
@@ -61,7 +62,7 @@ BucketBuffer& OpenedGradients::idle_buffer(int bucket, bool smallest) {
     if (best == nullptr || rank(buffer) < rank(*best)) best = &buffer;
   }
   require(best != nullptr, "no memory for the gradients of another module");
-  settle(*best);
+  finish(*best);
   best->bucket = bucket;
   best->users = 1;
   best->last_use = ++clock_;
@@ -123,29 +124,29 @@ void OpenedGradients::close(int module,
         unbind(context_.stream, flat);
       });
       buffer.users = 0;
-      buffer.settled = false;
+      buffer.finished = false;
       closed(buffer);
     }
 }
 
-void OpenedGradients::settle(BucketBuffer& buffer) {
-  if (buffer.settled) return;
+void OpenedGradients::finish(BucketBuffer& buffer) {
+  if (buffer.finished) return;
   for (BucketBuffer& other : buffers_)
-    if (other.bucket == buffer.bucket && other.last_use < buffer.last_use) settle(other);
-  buffer.settled = true;
-  settle_(buffer);
+    if (other.bucket == buffer.bucket && other.last_use < buffer.last_use) finish(other);
+  buffer.finished = true;
+  finish_buffer_(buffer);
 }
 
-void OpenedGradients::settle() {
+void OpenedGradients::finish_closed() {
   std::vector<BucketBuffer*> order;  // those that were closed first have waited longest
   for (BucketBuffer& buffer : buffers_) order.push_back(&buffer);
   std::ranges::sort(order, {}, &BucketBuffer::last_use);
-  for (BucketBuffer* buffer : order) settle(*buffer);
+  for (BucketBuffer* buffer : order) finish(*buffer);
 }
 
 bool OpenedGradients::is_under_way(int bucket) const {
   return std::ranges::any_of(buffers_, [&](const BucketBuffer& buffer) {
-    return buffer.bucket == bucket && (buffer.users > 0 || !buffer.settled);
+    return buffer.bucket == bucket && (buffer.users > 0 || !buffer.finished);
   });
 }
 

@@ -20,11 +20,11 @@ class OpenedGradients {
   // What becomes of the gradients of a closed buffer: once each time it was opened,
   // before its memory is taken again. What another microbatch made of the same bucket
   // before comes first: sums have one order.
-  using Settle = std::function<void(BucketBuffer& buffer)>;
+  using FinishBuffer = std::function<void(BucketBuffer& buffer)>;
   // A trained flat parameter of a buffer, and its unsharded gradient.
   using FlatBody = std::function<void(const FlatParameter&, const TensorView&)>;
 
-  OpenedGradients(StoreContext& context, Device device, Settle settle);
+  OpenedGradients(StoreContext& context, Device device, FinishBuffer finish_buffer);
 
   // The gradients of the module's Params: undefined where Param::stale_gradient says so,
   // else zeros.
@@ -32,10 +32,10 @@ class OpenedGradients {
   // The Params have no gradients any more; `closed` is told of each buffer.
   void close(int module, const std::function<void(BucketBuffer& buffer)>& closed);
   // Of all that was closed, in the order in which it was opened.
-  void settle();
+  void finish_closed();
 
   void for_each_flat(const BucketBuffer& buffer, const FlatBody& body) const;
-  // Is any buffer of the bucket open, or not settled?
+  // Is any buffer of the bucket open, or not finished?
   bool is_under_way(int bucket) const;
   std::size_t bytes() const { return memory_.bytes(); }
 
@@ -45,10 +45,10 @@ class OpenedGradients {
   BucketBuffer& idle_buffer(int bucket, bool smallest);
   void bind(BucketBuffer& buffer);
   // When this happens depends on the order of modules alone, as all replicas run them.
-  void settle(BucketBuffer& buffer);
+  void finish(BucketBuffer& buffer);
 
   StoreContext& context_;
-  Settle settle_;
+  FinishBuffer finish_buffer_;
   std::vector<BucketBuffer> buffers_;
   Buffer memory_;
   std::int64_t clock_ = 0;  // buffers opened so far

@@ -55,11 +55,11 @@ void OptimizerState::refresh_weights() {
   std::int64_t written = 0;
   for (const FlatParameter& flat : context_.layout.flats) {
     if (memory_.has_master(flat) && !coded) round_weights(flat);
-    memory_.settle_some(written += flat.shard_elements());
+    memory_.flush_mapping_if_many(written += flat.shard_elements());
     weights_.all_gather(flat);
   }
   weights_.wait();
-  memory_.settle();
+  memory_.flush_mapping();
 }
 
 // weights in use = master weights; through the host's staging memory where the two lie

@@ -168,7 +168,7 @@ void ParameterStore::initialize(std::uint64_t seed) {
                  .reshape(box.extent),
              box, view.param->initializer, seed);
     });
-    memory_.settle_some(written += flat.shard_elements());
+    memory_.flush_mapping_if_many(written += flat.shard_elements());
   }
   refresh_weights();
 }

@@ -53,7 +53,7 @@ class ParameterStore final : public WeightAccess {
   // on nothing that was before it.
   void rest() {
     weights_.drop();
-    if (gradients_) gradients_->settle();
+    if (gradients_) gradients_->finish_closed();
   }
 
   // What a graph that holds sums over replicas waits for, and is told when it was

@@ -50,7 +50,7 @@ void ShardReads::start(Place& place, int bucket) {
   if (place.work.valid()) place.work.get();
   place.bucket = -1;
   if (!place.memory.view().device().is_meta()) {
-    memory_.settle();
+    memory_.flush_mapping();
     for (const Read& read : reads_of(bucket))
       context_.traffic.from_disk += read.blocks.bytes;
     std::byte* const first = first_block_in(place.memory);

@@ -123,14 +123,14 @@ void StateMemory::finish() {
   if (disk_) disk_->finish();
 }
 
-void StateMemory::settle() {
-  if (disk_) disk_->settle();
+void StateMemory::flush_mapping() {
+  if (disk_) disk_->flush_mapping();
 }
 
-void StateMemory::settle_some(std::int64_t& written) {
+void StateMemory::flush_mapping_if_many(std::int64_t& written) {
   constexpr std::int64_t many = 1 << 23;
   if (written < many) return;
-  settle();
+  flush_mapping();
   written = 0;
 }
 

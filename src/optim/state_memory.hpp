@@ -62,8 +62,8 @@ class StateMemory {
   void finish();
   // What was written to shard() takes no memory any more, where that is on a disk. The
   // other does so once it is `written` elements of many, which are counted anew then.
-  void settle();
-  void settle_some(std::int64_t& written);
+  void flush_mapping();
+  void flush_mapping_if_many(std::int64_t& written);
   // Where it is on a disk: the blocks of its file, which DiskWindows::read() reads.
   DiskWindows::Blocks blocks_of(Kept kept, const FlatParameter& flat) const {
     return disk_->blocks_of(static_cast<std::size_t>(kept), flat.shard_begin - cut_,

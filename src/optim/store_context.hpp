@@ -118,7 +118,7 @@ struct BucketBuffer {
   int bucket = -1;
   int users = 0;
   std::int64_t last_use = 0;
-  bool settled = true;  // nothing is in flight
+  bool finished = true;  // nothing is in flight
   std::vector<comm::Handle> handles;
 };
 

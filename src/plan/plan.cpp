@@ -79,7 +79,7 @@ void run_planned_step(engine::Engine& engine, const config::RunConfig& config,
                            {views * config.microbatches() * config.batch.micro *
                             static_cast<std::int64_t>(engine.positions().size())},
                            engine::host_beside(mesh, Device::meta()));
-  route.hand_on(samples, [] { return 0; });
+  route.distribute(samples, [] { return 0; });
   run_meta_step(engine, config);
 }
 

@@ -64,7 +64,7 @@ std::optional<config::RunConfig> SearchDeck::make(
   const io::Deck made = deck(more);
   config::RunConfig config = config::read_run_config(made, ranks, ranks_on_node);
   if (!config::not_available_yet(made).empty()) return std::nullopt;
-  if (!config::Rules(made, config, ranks, ranks_on_node).names_of_broken().empty())
+  if (!config::names_of_broken_rules(made, config, ranks, ranks_on_node).empty())
     return std::nullopt;
   if (gpus && !engine::gpu_misfit(config).empty()) return std::nullopt;
   return config;

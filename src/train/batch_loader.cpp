@@ -99,20 +99,20 @@ BatchLoader::~BatchLoader() {
 const engine::Batch& BatchLoader::next() {
   if (reads()) {
     engine::Batch& batch = take();
-    if (config_.route != nullptr) hand_on(batch);
+    if (config_.route != nullptr) distribute(batch);
     return batch;
   }
   engine::Batch& batch = slot(taken_);
   batch.step = config_.first_step + taken_++;
   shape(batch);
-  hand_on(batch);
+  distribute(batch);
   return batch;
 }
 
-void BatchLoader::hand_on(engine::Batch& batch) const {
+void BatchLoader::distribute(engine::Batch& batch) const {
   const std::int64_t number = &batch - ring_.data();
   const TensorView all = memory_.view();
-  batch.valid_tokens = config_.route->hand_on(
+  batch.valid_tokens = config_.route->distribute(
       all.reshape({ring_size, all.elements() / ring_size}).rows(number, 1), [&] {
         std::int64_t targets = 0;
         for (const TensorView& of : batch.targets) targets += engine::targets_in(of);

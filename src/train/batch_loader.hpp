@@ -76,7 +76,7 @@ class BatchLoader {
 
   bool reads() const { return config_.route == nullptr || config_.route->reads(); }
   engine::Batch& take();
-  void hand_on(engine::Batch& batch) const;
+  void distribute(engine::Batch& batch) const;
   void work();
   void give_views(engine::Batch& batch, std::int64_t tokens_T);
   std::int64_t shape(engine::Batch& batch);

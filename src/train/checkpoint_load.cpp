@@ -72,8 +72,8 @@ std::optional<DType> wanted_type(comm::World& world,
 }
 
 // A window of a tensor from rank 0 to the boxes of all.
-void hand_out(comm::Mesh& mesh, const TensorView& part, const BoxWindow& window,
-              const std::string& path, const std::vector<io::TensorBox>& boxes) {
+void scatter_window(comm::Mesh& mesh, const TensorView& part, const BoxWindow& window,
+                    const std::string& path, const std::vector<io::TensorBox>& boxes) {
   // As bytes, for there are types in which no collective computes.
   const TensorView bytes(part.raw(), DType::u8,
                          {static_cast<std::int64_t>(part.bytes())});
@@ -134,7 +134,7 @@ io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
       world.agree([&] {
         if (reader) reader->read(entry.path, entry.shape, window.begin, part);
       });
-      hand_out(mesh, part, window, entry.path, boxes);
+      scatter_window(mesh, part, window, entry.path, boxes);
     }
   }
   return info;

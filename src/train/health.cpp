@@ -10,7 +10,7 @@
 #include "base/device_memory.hpp"
 #include "base/log.hpp"
 #include "base/number.hpp"
-#include "comm/position.hpp"
+#include "comm/rank_status.hpp"
 #include "engine/checkpoint_boxes.hpp"
 #include "io/metrics.hpp"
 #include "train/replica_check.hpp"

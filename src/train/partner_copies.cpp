@@ -204,11 +204,11 @@ void PartnerCopies::advance(bool wait) {
 
 void PartnerCopies::finish() {
   advance(true);
-  settle();
+  agree_on_copies();
 }
 
 // Once for each copy. The one before it stays until all ranks have this one.
-void PartnerCopies::settle() {
+void PartnerCopies::agree_on_copies() {
   if (told_) return;
   told_ = true;
   const double failed = world_.sum(failure_.empty() ? 0 : 1);

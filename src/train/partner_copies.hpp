@@ -63,7 +63,7 @@ class PartnerCopies {
   void remove_of_earlier_jobs() const;
   void advance(bool wait);
   void exchange();
-  void settle();
+  void agree_on_copies();
 
   comm::World& world_;
   comm::Mesh& mesh_;

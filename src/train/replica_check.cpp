@@ -11,7 +11,7 @@
 #include "base/device_memory.hpp"
 #include "base/number.hpp"
 #include "comm/hosts.hpp"
-#include "comm/position.hpp"
+#include "comm/rank_status.hpp"
 #include "io/digest.hpp"
 #include "launch/restarts.hpp"
 #include "train/replica_groups.hpp"

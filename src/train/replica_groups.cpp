@@ -27,7 +27,7 @@ void take_maximum(comm::Group& group, std::vector<double>& values) {
 }
 
 template <class T>
-void hand_out(comm::Group& group, std::vector<T>& values) {
+void broadcast_values(comm::Group& group, std::vector<T>& values) {
   if (values.empty()) return;
   Stream stream;
   group.broadcast(stream, bytes_of(values), 0).wait();
@@ -61,9 +61,9 @@ Prints common(comm::Group& group, const Prints& prints) {
   std::vector<std::uint64_t> places;
   for (const Print& print : prints) places.push_back(print.place);
   std::vector<double> count = {static_cast<double>(places.size())};
-  hand_out(group, count);
+  broadcast_values(group, count);
   places.resize(static_cast<std::size_t>(count[0]));
-  hand_out(group, places);
+  broadcast_values(group, places);
   Prints found;
   std::vector<double> lacks;
   for (const std::uint64_t place : places) {

@@ -10,7 +10,7 @@
 #include "base/format.hpp"
 #include "base/number.hpp"
 #include "comm/hosts.hpp"
-#include "comm/position.hpp"
+#include "comm/rank_status.hpp"
 #include "launch/restarts.hpp"
 
 namespace trireme::train {

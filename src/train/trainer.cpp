@@ -153,7 +153,7 @@ std::unique_ptr<io::SampleSource> Trainer::open(const io::SourceConfig& config,
       world_, own, [](const io::SourceConfig& one) { return data::open_source(one); },
       {.index = config_.run.directory + "/" + index,
        .reads = route.reads(),
-       .gets_on =
+       .on_file_read =
            [this, any_time] {
              if (!any_time) watchdog_.beat_slow("opening data");
            },

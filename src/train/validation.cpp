@@ -105,7 +105,7 @@ std::optional<Validation::Loss> Validation::run(engine::Engine& engine, comm::Me
     if (stops()) return {};
     if (route_.reads())
       fill((round * ranks + mesh.coordinate(comm::Axis::data)) * B, positions);
-    valid += static_cast<double>(route_.hand_on(
+    valid += static_cast<double>(route_.distribute(
         batch_.view(), [&] { return engine::targets_in(batch_.view().rows(T, T)); }));
     loss += engine.evaluate(batch_.view().rows(0, T), batch_.view().rows(T, T), {},
                             documents_of(T));

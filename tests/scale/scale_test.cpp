@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/descriptor.hpp"
-#include "comm/beat_board.hpp"
+#include "comm/heartbeat_board.hpp"
 #include "comm/mesh.hpp"
 #include "comm/mpi/mpi.hpp"
 #include "comm/watchdog.hpp"
@@ -74,7 +74,7 @@ void start(Rank& rank, int ranks) {
 }
 
 // The small reductions of a step, as the engine makes them: tokens; then loss, squares of
-// the gradient, times and wishes of all ranks in one.
+// the gradient, times and wanted of all ranks in one.
 void step(Rank& rank, int number) {
   const comm::Mesh& mesh = *rank.mesh;
   Stream stream;
@@ -188,19 +188,19 @@ void measure_copies(Simulation& run, Table& table, int ranks) {
 }
 
 // Where a rank is that waits for rank 1.
-comm::Position waiting_position(int rank, int ranks) {
+comm::RankStatus waiting_status(int rank, int ranks) {
   const comm::RankList everyone = comm::RankList::line(0, ranks);
-  comm::Position p{.rank = rank,
-                   .host = "",
-                   .phase = "training step",
-                   .step = 3,
-                   .beat = 5,
-                   .silent = 60,
-                   .allowed = 30,
-                   .waiting = rank != 1,
-                   .groups = {{"everyone", everyone, rank != 1 ? 9 : 8},
-                              {"tensor", comm::RankList::line(rank / 8 * 8, 8), 70}},
-                   .calls = {{"everyone", everyone, 9, "all_reduce", "fp64[4]", 32}}};
+  comm::RankStatus p{.rank = rank,
+                     .host = "",
+                     .phase = "training step",
+                     .step = 3,
+                     .beat = 5,
+                     .silent = 60,
+                     .allowed = 30,
+                     .waiting = rank != 1,
+                     .groups = {{"everyone", everyone, rank != 1 ? 9 : 8},
+                                {"tensor", comm::RankList::line(rank / 8 * 8, 8), 70}},
+                     .calls = {{"everyone", everyone, 9, "all_reduce", "fp64[4]", 32}}};
   if (rank == 1) p.calls.clear();
   return p;
 }
@@ -212,32 +212,32 @@ void measure_alarm(Simulation& run, Table& table, int ranks) {
   comm::HostTable hosts;
   for (int rank = 0; rank < ranks; ++rank)
     hosts.add(format("node{}", 10000 + rank / ranks_on_node));
-  const int node_words = ranks_on_node * comm::beat_words;
+  const int node_words = ranks_on_node * comm::heartbeat_words;
   std::vector<std::uint64_t> shared(static_cast<std::size_t>(ranks) *
-                                    comm::beat_words);  // of all nodes
-  std::vector<comm::BeatBoard> boards;
+                                    comm::heartbeat_words);  // of all nodes
+  std::vector<comm::HeartbeatBoard> boards;
   for (int rank = 0; rank < ranks; ++rank) {
     const int slot = rank % ranks_on_node;
     const std::span all(shared);
     boards.emplace_back(folder.path(), "run",
-                        comm::BeatPlace{rank - slot, slot, ranks_on_node},
+                        comm::HeartbeatPlace{rank - slot, slot, ranks_on_node},
                         all.subspan(static_cast<std::size_t>(rank / ranks_on_node) *
                                         static_cast<std::size_t>(node_words),
                                     static_cast<std::size_t>(node_words)));
   }
-  const auto board = [&](int rank) -> comm::BeatBoard& {
+  const auto board = [&](int rank) -> comm::HeartbeatBoard& {
     return boards[static_cast<std::size_t>(rank)];
   };
   const auto look = [&](int rank, bool stands_still) {
-    board(rank).publish(waiting_position(rank, ranks), stands_still);
+    board(rank).publish(waiting_status(rank, ranks), stands_still);
     int beats = 0;
-    board(rank).first_node([&](const comm::Beat&) { ++beats; });
+    board(rank).first_node([&](const comm::Heartbeat&) { ++beats; });
     EXPECT_TRUE(beats > 0);
   };
   // One of each node writes for all of it.
   run.between([&](Rank&, int rank) { look(rank, false); });
   run.phase(table, "watch", [&](Rank&, int rank) {
-    board(rank).publish(waiting_position(rank, ranks), false);
+    board(rank).publish(waiting_status(rank, ranks), false);
   });
   run.between([&](Rank&, int rank) { look(rank, true); });
   run.phase(table, "alarm", [&](Rank&, int rank) {
@@ -260,7 +260,7 @@ void measure_alarm(Simulation& run, Table& table, int ranks) {
   table["recorders"].linear = {{memory, 400}};  // of the listing
   table["alarm"].linear = {{opens, 1.0 / ranks_on_node},
                            {stats, 1.0 / ranks_on_node},
-                           {read, sizeof(comm::Beat)}};
+                           {read, sizeof(comm::Heartbeat)}};
 }
 
 // Eight ranks, the first and the last among them, hear of all that wait.

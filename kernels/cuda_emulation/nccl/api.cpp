@@ -91,7 +91,7 @@ ncclResult_t start(ncclComm_t comm, Communicator::Pending work) {
   Communicator& communicator = *comm->is;
   if (const ncclResult_t code = check(communicator)) return code;
   communicator.pending = std::make_unique<Communicator::Pending>(std::move(work));
-  return communicator.settle();
+  return communicator.wait_if_blocking();
 }
 
 ncclResult_t call_in_group(ncclComm_t comm, const Call& call, cudaStream_t stream) {
@@ -175,7 +175,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
     auto made = std::make_shared<Communicator>();
     made->join(name, rank, ranks, config == nullptr ? usual : *config);
     *comm = new ncclComm{made};
-    return made->settle();
+    return made->wait_if_blocking();
   });
 }
 
@@ -202,7 +202,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* chil
     *child = nullptr;
     const ncclResult_t code = start(comm, std::move(work));
     // Where calls block, the child is ready when the call returns.
-    return code == ncclSuccess && *child != nullptr ? (*child)->is->settle() : code;
+    return code == ncclSuccess && *child != nullptr ? (*child)->is->wait_if_blocking() : code;
   });
 }
 
@@ -233,7 +233,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     if (comm == nullptr) return ncclInvalidArgument;
     if (const ncclResult_t code = check(*comm->is)) return code;
     comm->is->finalizing = true;
-    return comm->is->settle();
+    return comm->is->wait_if_blocking();
   });
 }
 

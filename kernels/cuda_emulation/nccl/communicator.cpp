@@ -213,7 +213,7 @@ ncclResult_t Communicator::advance() {
   return code;
 }
 
-ncclResult_t Communicator::settle() {
+ncclResult_t Communicator::wait_if_blocking() {
   if (!blocks) return ncclInProgress;
   ncclResult_t code = advance();
   while (code == ncclInProgress) {

@@ -89,7 +89,7 @@ struct Communicator : std::enable_shared_from_this<Communicator> {
   // Brings what is pending on; ncclInProgress as long as it waits for peers.
   ncclResult_t advance();
   // What a call returns that has left something pending.
-  ncclResult_t settle();
+  ncclResult_t wait_if_blocking();
 
  private:
   bool all_have_come();

@@ -110,7 +110,7 @@ TEST_F(ScratchFileTest, IsMemoryToo) {
     std::byte* const memory = file.map();
     EXPECT_EQ(memory[block + 3], value(block + 3, 1));
     memory[block + 3] = std::byte{200};
-    file.settle();
+    file.flush_mapping();
     file.read(block, {memory_.get(), static_cast<std::size_t>(block)});
     EXPECT_EQ(memory_[3], std::byte{200});
     EXPECT_EQ(memory_[4], value(block + 4, 1));

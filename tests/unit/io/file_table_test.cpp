@@ -153,7 +153,7 @@ TEST_F(FileTables, WhatIsKeptHoldsWhileAFileIsAsItWas) {
   std::string problem;
   FileTable kept = kept_files(path("index"), problem);
   int looked = 0;
-  kept.call_for_each_file([&] { ++looked; });
+  kept.set_file_callback([&] { ++looked; });
   EXPECT_EQ(sample(*open(changed, kept), 0)[0], 13);
   EXPECT_EQ(looked, 1);
   EXPECT_TRUE(kept.is_new());

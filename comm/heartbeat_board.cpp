@@ -1,6 +1,7 @@
-// BeatBoard: files in which the ranks of a node say that they run, and where they are.
+// HeartbeatBoard: files in which the ranks of a node say that they run, and where they
+// are.
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/beat_board.hpp"
+#include "comm/heartbeat_board.hpp"
 
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ namespace {
 constexpr std::string_view prefix = "beats-";
 constexpr int most_slots = 256;
 // Where the texts begin, and the room that each has.
-constexpr off_t texts_begin = most_slots * static_cast<off_t>(sizeof(Beat));
+constexpr off_t texts_begin = most_slots * static_cast<off_t>(sizeof(Heartbeat));
 constexpr std::size_t text_room = 8192;
 
 // FNV-1a, 32 bits (Fowler, Noll, Vo).
@@ -31,7 +32,7 @@ std::uint32_t check_of(std::string_view bytes) {
   return check;
 }
 
-std::string_view bytes_of(const Beat& beat) {
+std::string_view bytes_of(const Heartbeat& beat) {
   return {reinterpret_cast<const char*>(&beat), sizeof beat};
 }
 
@@ -57,81 +58,81 @@ off_t text_at(std::size_t slot) {
 }
 
 // The beats of a file. The first says how many there may be.
-std::vector<Beat> beats_in(int file) {
-  std::vector<Beat> beats(1);
-  if (read_at(file, beats.data(), sizeof(Beat), 0) != sizeof(Beat)) return {};
+std::vector<Heartbeat> beats_in(int file) {
+  std::vector<Heartbeat> beats(1);
+  if (read_at(file, beats.data(), sizeof(Heartbeat), 0) != sizeof(Heartbeat)) return {};
   const int slots = beats[0].is_signed() ? beats[0].slots : most_slots;
   beats.resize(static_cast<std::size_t>(std::clamp(slots, 1, most_slots)));
-  const std::size_t more = (beats.size() - 1) * sizeof(Beat);
+  const std::size_t more = (beats.size() - 1) * sizeof(Heartbeat);
   const std::size_t got =
-      more > 0 ? read_at(file, beats.data() + 1, more, sizeof(Beat)) : 0;
-  beats.resize(1 + got / sizeof(Beat));
+      more > 0 ? read_at(file, beats.data() + 1, more, sizeof(Heartbeat)) : 0;
+  beats.resize(1 + got / sizeof(Heartbeat));
   return beats;
 }
 
-// The position as text, with less of what is in flight where it is long.
-std::string text_of(Position position) {
-  std::string text = write_position(position);
-  for (; text.size() > text_room; text = write_position(position)) {
-    if (!position.calls.empty())
-      position.calls.pop_back();
-    else if (!position.groups.empty())
-      position.groups.pop_back();
+// The status as text, with less of what is in flight where it is long.
+std::string text_of(RankStatus status) {
+  std::string text = write_status(status);
+  for (; text.size() > text_room; text = write_status(status)) {
+    if (!status.calls.empty())
+      status.calls.pop_back();
+    else if (!status.groups.empty())
+      status.groups.pop_back();
     else
       return {};
   }
   return text;
 }
 
-Beat beat_of(const Position& p) {
-  Beat beat;
+Heartbeat heartbeat_of(const RankStatus& p) {
+  Heartbeat beat;
   beat.rank = p.rank;
   beat.beat = static_cast<std::uint32_t>(p.beat);
   beat.step = static_cast<std::uint32_t>(p.step);
   beat.silent = static_cast<float>(p.silent);
   beat.allowed = static_cast<float>(p.allowed);
-  const Brief brief = brief_of(p);
-  beat.group = brief.group;
-  beat.sequence = brief.sequence;
-  beat.wish = brief.wish;
-  beat.waiting = brief.waiting ? 1 : 0;
-  beat.in_flight = brief.in_flight ? 1 : 0;
+  const StatusSummary summary = summary_of(p);
+  beat.group = summary.group;
+  beat.sequence = summary.sequence;
+  beat.call = summary.call;
+  beat.waiting = summary.waiting ? 1 : 0;
+  beat.in_flight = summary.in_flight ? 1 : 0;
   p.phase.copy(beat.phase.data(), beat.phase.size());
   return beat;
 }
 
-Position position_of(const Beat& beat, const HostTable& hosts) {
+RankStatus status_of(const Heartbeat& beat, const HostTable& hosts) {
   const auto end = std::find(beat.phase.begin(), beat.phase.end(), '\0');
-  Position position;
-  position.rank = beat.rank;
-  position.host = hosts.of(beat.rank);
-  position.phase = std::string(beat.phase.begin(), end);
-  position.step = beat.step;
-  position.beat = beat.beat;
-  position.silent = beat.silent;
-  position.allowed = beat.allowed;
-  position.waiting = beat.waiting != 0;
-  position.told = false;
-  return position;
+  RankStatus status;
+  status.rank = beat.rank;
+  status.host = hosts.of(beat.rank);
+  status.phase = std::string(beat.phase.begin(), end);
+  status.step = beat.step;
+  status.beat = beat.beat;
+  status.silent = beat.silent;
+  status.allowed = beat.allowed;
+  status.waiting = beat.waiting != 0;
+  status.told = false;
+  return status;
 }
 
 // What the rank has told besides, if it is of this beat's time and whole.
-void add_text(int file, std::size_t slot, const Beat& beat, Position& position) {
+void add_text(int file, std::size_t slot, const Heartbeat& beat, RankStatus& status) {
   std::string text(std::min<std::size_t>(beat.text_bytes, text_room), '\0');
   text.resize(read_at(file, text.data(), text.size(), text_at(slot)));
   if (text.empty() || check_of(text) != beat.text_check) return;
-  auto whole = read_position(text);
+  auto whole = read_status(text);
   if (!whole || whole->rank != beat.rank) return;
-  position.groups = std::move(whole->groups);
-  position.calls = std::move(whole->calls);
-  position.device = std::move(whole->device);
-  position.told = true;
+  status.groups = std::move(whole->groups);
+  status.calls = std::move(whole->calls);
+  status.device = std::move(whole->device);
+  status.told = true;
 }
 
-Brief brief_in(const Beat& beat) {
+StatusSummary summary_in(const Heartbeat& beat) {
   return {.group = beat.group,
           .sequence = beat.sequence,
-          .wish = beat.wish,
+          .call = beat.call,
           .known = true,
           .told = beat.text_bytes > 0,
           .waiting = beat.waiting != 0,
@@ -143,7 +144,7 @@ template <class F>
 void for_beats(const Directory& folder, const std::string& name, const F& f) {
   const Descriptor file = folder.read_file(name);
   if (!file.is_open()) return;
-  const std::vector<Beat> beats = beats_in(file.get());
+  const std::vector<Heartbeat> beats = beats_in(file.get());
   for (std::size_t slot = 0; slot < beats.size(); ++slot)
     if (beats[slot].is_signed()) f(beats[slot], slot);
 }
@@ -165,40 +166,40 @@ class BoardReports final : public HangReports {
   }
 
   int ranks() const override { return static_cast<int>(told_.size()); }
-  Brief brief(int rank) const override { return at(rank).brief; }
+  StatusSummary summary(int rank) const override { return at(rank).summary; }
   std::string host(int rank) const override {
-    return at(rank).brief.known ? hosts_.of(rank) : "unknown";
+    return at(rank).summary.known ? hosts_.of(rank) : "unknown";
   }
-  std::optional<Position> position(int rank) const override try {
+  std::optional<RankStatus> status(int rank) const override try {
     const Told& told = at(rank);
-    if (!told.brief.known) return {};
+    if (!told.summary.known) return {};
     const std::size_t slot = told.place % most_slots;
     const Descriptor file =
         Directory::own(directory_).read_file(files_[told.place / most_slots]);
-    Beat beat;
-    const auto place = static_cast<off_t>(slot * sizeof(Beat));
+    Heartbeat beat;
+    const auto place = static_cast<off_t>(slot * sizeof(Heartbeat));
     if (!file.is_open() ||
         read_at(file.get(), &beat, sizeof beat, place) != sizeof beat ||
         !beat.is_signed() || beat.rank != rank)
       return {};
-    Position position = position_of(beat, hosts_);
-    add_text(file.get(), slot, beat, position);
-    return position;
+    RankStatus status = status_of(beat, hosts_);
+    add_text(file.get(), slot, beat, status);
+    return status;
   } catch (const Error&) {
     return {};
   }
 
  private:
   struct Told {
-    Brief brief;
+    StatusSummary summary;
     std::uint32_t place = 0;  // file and slot
   };
   const Told& at(int rank) const { return told_[static_cast<std::size_t>(rank)]; }
   void read(const Directory& folder, std::size_t file) {
-    for_beats(folder, files_[file], [&](const Beat& beat, std::size_t slot) {
+    for_beats(folder, files_[file], [&](const Heartbeat& beat, std::size_t slot) {
       if (beat.rank >= ranks()) return;
       told_[static_cast<std::size_t>(beat.rank)] = {
-          brief_in(beat), static_cast<std::uint32_t>(file * most_slots + slot)};
+          summary_in(beat), static_cast<std::uint32_t>(file * most_slots + slot)};
     });
   }
 
@@ -210,16 +211,17 @@ class BoardReports final : public HangReports {
 
 }  // namespace
 
-void Beat::sign() { check = check_of(bytes_of(*this).substr(sizeof check)); }
+void Heartbeat::sign() { check = check_of(bytes_of(*this).substr(sizeof check)); }
 
-bool Beat::is_signed() const {
+bool Heartbeat::is_signed() const {
   return check == check_of(bytes_of(*this).substr(sizeof check)) && rank >= 0;
 }
 
 bool is_beat_file(std::string_view name) { return name.starts_with(prefix); }
 
-BeatBoard::BeatBoard(std::string directory, const std::string& token,
-                     const BeatPlace& place, std::span<std::uint64_t> shared)
+HeartbeatBoard::HeartbeatBoard(std::string directory, const std::string& token,
+                               const HeartbeatPlace& place,
+                               std::span<std::uint64_t> shared)
     : directory_(std::move(directory)),
       token_(token),
       name_(file_name(place.first, place.on_node / most_slots, token)),
@@ -229,40 +231,41 @@ BeatBoard::BeatBoard(std::string directory, const std::string& token,
       neighbours_(static_cast<std::size_t>(slot_)) {
   if (shared.empty()) return;
   const auto first = static_cast<std::size_t>(place.on_node - slot_);
-  shared_ =
-      shared.subspan(first * beat_words, static_cast<std::size_t>(slots_) * beat_words);
+  shared_ = shared.subspan(first * heartbeat_words,
+                           static_cast<std::size_t>(slots_) * heartbeat_words);
 }
 
-std::span<std::uint64_t> BeatBoard::words_of(int slot) const {
-  return shared_.subspan(static_cast<std::size_t>(slot) * beat_words, beat_words);
+std::span<std::uint64_t> HeartbeatBoard::words_of(int slot) const {
+  return shared_.subspan(static_cast<std::size_t>(slot) * heartbeat_words,
+                         heartbeat_words);
 }
 
 // Half of one has no right check, as in the file.
-void BeatBoard::share(const Beat& beat) const {
+void HeartbeatBoard::share(const Heartbeat& beat) const {
   if (shared_.empty()) return;
-  const auto words = std::bit_cast<std::array<std::uint64_t, beat_words>>(beat);
+  const auto words = std::bit_cast<std::array<std::uint64_t, heartbeat_words>>(beat);
   const std::span<std::uint64_t> own = words_of(slot_);
   for (std::size_t i = 0; i < words.size(); ++i)
     std::atomic_ref<std::uint64_t>(own[i]).store(words[i]);
 }
 
-std::vector<Beat> BeatBoard::shared_beats() const {
-  std::vector<Beat> beats(shared_.size() / beat_words);
+std::vector<Heartbeat> HeartbeatBoard::shared_beats() const {
+  std::vector<Heartbeat> beats(shared_.size() / heartbeat_words);
   for (std::size_t slot = 0; slot < beats.size(); ++slot) {
-    std::array<std::uint64_t, beat_words> words{};
+    std::array<std::uint64_t, heartbeat_words> words{};
     const std::span<std::uint64_t> from = words_of(static_cast<int>(slot));
     for (std::size_t i = 0; i < words.size(); ++i)
       words[i] = std::atomic_ref<std::uint64_t>(from[i]).load();
-    beats[slot] = std::bit_cast<Beat>(words);
+    beats[slot] = std::bit_cast<Heartbeat>(words);
   }
   return beats;
 }
 
 // Whether this rank writes for the others: no lower one has told anything lately.
-bool BeatBoard::leads() {
+bool HeartbeatBoard::leads() {
   if (shared_.empty()) return true;
   constexpr int patience = 2;  // looks
-  const std::vector<Beat> beats = shared_beats();
+  const std::vector<Heartbeat> beats = shared_beats();
   bool lower_lives = false;
   for (std::size_t slot = 0; slot < neighbours_.size(); ++slot) {
     Neighbour& seen = neighbours_[slot];
@@ -275,13 +278,13 @@ bool BeatBoard::leads() {
 }
 
 // Again while they change: who stands still has then written a newer one than this.
-void BeatBoard::write_shared(int file) const {
-  std::vector<Beat> before;
+void HeartbeatBoard::write_shared(int file) const {
+  std::vector<Heartbeat> before;
   constexpr int most_turns = 3;
   for (int turn = 0; turn < most_turns; ++turn) {
-    const std::vector<Beat> now = shared_beats();
+    const std::vector<Heartbeat> now = shared_beats();
     const std::string_view bytes(reinterpret_cast<const char*>(now.data()),
-                                 now.size() * sizeof(Beat));
+                                 now.size() * sizeof(Heartbeat));
     if (!before.empty() && std::memcmp(before.data(), now.data(), bytes.size()) == 0)
       return;
     write_at(file, bytes, 0);
@@ -289,8 +292,8 @@ void BeatBoard::write_shared(int file) const {
   }
 }
 
-void BeatBoard::publish(const Position& position, bool stands_still) try {
-  Beat beat = beat_of(position);
+void HeartbeatBoard::publish(const RankStatus& status, bool stands_still) try {
+  Heartbeat beat = heartbeat_of(status);
   beat.slots = static_cast<std::uint16_t>(slots_);
   const bool leader = leads();
   if (!stands_still && !leader) {
@@ -302,7 +305,7 @@ void BeatBoard::publish(const Position& position, bool stands_still) try {
   const Descriptor file = folder.open_file(name_, false);
   const auto slot = static_cast<std::size_t>(slot_);
   if (stands_still) {
-    const std::string text = text_of(position);
+    const std::string text = text_of(status);
     if (write_at(file.get(), text, text_at(slot))) {
       beat.text_bytes = static_cast<std::uint16_t>(text.size());
       beat.text_check = check_of(text);
@@ -310,30 +313,30 @@ void BeatBoard::publish(const Position& position, bool stands_still) try {
   }
   beat.sign();
   share(beat);
-  write_at(file.get(), bytes_of(beat), static_cast<off_t>(slot * sizeof(Beat)));
+  write_at(file.get(), bytes_of(beat), static_cast<off_t>(slot * sizeof(Heartbeat)));
   if (leader && !shared_.empty()) write_shared(file.get());
 } catch (const Error&) {  // the others judge by what they see
 }
 
-void BeatBoard::leave() try {
-  const Beat none{};
+void HeartbeatBoard::leave() try {
+  const Heartbeat none{};
   share(none);
   const Directory folder = Directory::own(directory_);
   {
     const Descriptor file = folder.open_file(name_, false);
     write_at(file.get(), bytes_of(none),
-             static_cast<off_t>(static_cast<std::size_t>(slot_) * sizeof(Beat)));
-    const std::vector<Beat> left =
+             static_cast<off_t>(static_cast<std::size_t>(slot_) * sizeof(Heartbeat)));
+    const std::vector<Heartbeat> left =
         shared_.empty() ? beats_in(file.get()) : shared_beats();
     if (std::any_of(left.begin(), left.end(),
-                    [](const Beat& beat) { return beat.is_signed(); }))
+                    [](const Heartbeat& beat) { return beat.is_signed(); }))
       return;
   }
   folder.remove(name_);
 } catch (const Error&) {  // the folder itself is gone
 }
 
-std::vector<std::string> BeatBoard::files() const {
+std::vector<std::string> HeartbeatBoard::files() const {
   std::vector<std::string> own;
   for (std::string& name : Directory::own(directory_).names())
     if (is_beat_file(name) && name.ends_with("-" + token_))
@@ -341,21 +344,22 @@ std::vector<std::string> BeatBoard::files() const {
   return own;
 }
 
-void BeatBoard::first_node(const Take& take) const try {
+void HeartbeatBoard::first_node(const Take& take) const try {
   for_beats(Directory::own(directory_), file_name(0, 0, token_),
-            [&](const Beat& beat, std::size_t) { take(beat); });
+            [&](const Heartbeat& beat, std::size_t) { take(beat); });
 } catch (const Error&) {  // nobody has told anything
 }
 
-void BeatBoard::other_nodes(const Take& take) const try {
+void HeartbeatBoard::other_nodes(const Take& take) const try {
   const Directory folder = Directory::own(directory_);
   for (const std::string& name : files())
     if (name != file_name(0, 0, token_))
-      for_beats(folder, name, [&](const Beat& beat, std::size_t) { take(beat); });
+      for_beats(folder, name, [&](const Heartbeat& beat, std::size_t) { take(beat); });
 } catch (const Error&) {  // the same
 }
 
-std::unique_ptr<HangReports> BeatBoard::reports(const HostTable& hosts, int ranks) const {
+std::unique_ptr<HangReports> HeartbeatBoard::reports(const HostTable& hosts,
+                                                     int ranks) const {
   std::vector<std::string> names;
   try {
     names = files();

@@ -1,6 +1,6 @@
-// Positions of ranks, and what is made of them.
+// Statuses of ranks, and what is made of them.
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/position.hpp"
+#include "comm/rank_status.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,45 +9,45 @@
 #include <filesystem>
 #include <fstream>
 
-#include "comm/beat_board.hpp"
+#include "comm/heartbeat_board.hpp"
 
 namespace trireme::comm {
 namespace {
 
-using Positions = std::vector<std::optional<Position>>;
+using Statuses = std::vector<std::optional<RankStatus>>;
 
 // Ranks of one group, all waiting in all_reduce #3.
-Positions all_waiting(int ranks) {
+Statuses all_waiting(int ranks) {
   const RankList members = RankList::line(0, ranks);
-  Positions positions;
+  Statuses statuses;
   for (int r = 0; r < ranks; ++r) {
-    Position p{.rank = r,
-               .host = "node",
-               .phase = "training step",
-               .step = 5,
-               .beat = 9,
-               .silent = 2.5,
-               .allowed = 2,
-               .waiting = true,
-               .groups = {{"data", members, 3}},
-               .calls = {{"data", members, 3, "all_reduce", "fp32[8]", 32, false}}};
-    positions.emplace_back(p);
+    RankStatus p{.rank = r,
+                 .host = "node",
+                 .phase = "training step",
+                 .step = 5,
+                 .beat = 9,
+                 .silent = 2.5,
+                 .allowed = 2,
+                 .waiting = true,
+                 .groups = {{"data", members, 3}},
+                 .calls = {{"data", members, 3, "all_reduce", "fp32[8]", 32, false}}};
+    statuses.emplace_back(p);
   }
-  return positions;
+  return statuses;
 }
 
-std::string verdict(const Positions& positions) {
-  const std::string text = describe_hang(positions, 0);
+std::string verdict(const Statuses& statuses) {
+  const std::string text = describe_hang(statuses, 0);
   return text.substr(0, text.find('\n'));
 }
 
-TEST(Position, ComesBackAsItWas) {
-  Position p = *all_waiting(3)[1];
+TEST(RankStatus, ComesBackAsItWas) {
+  RankStatus p = *all_waiting(3)[1];
   p.calls.push_back({"world", std::nullopt, 4, "barrier", "", 0, true});
   p.device = "GPU 0000:3b:00.0";
-  const auto back = read_position(write_position(p));
+  const auto back = read_status(write_status(p));
   ASSERT_TRUE(back);
-  EXPECT_EQ(write_position(*back), write_position(p));
+  EXPECT_EQ(write_status(*back), write_status(p));
   EXPECT_EQ(back->phase, "training step");
   EXPECT_EQ(back->calls[0].ranks, RankList::line(0, 3));
   EXPECT_EQ(back->calls[1].tensor, "");
@@ -57,24 +57,24 @@ TEST(Position, ComesBackAsItWas) {
 }
 
 TEST(Hang, NamesTheGpuBesideTheHost) {
-  auto positions = all_waiting(2);
-  positions[1]->groups[0].entered = 2;
-  positions[1]->calls.clear();
-  positions[1]->waiting = false;
-  positions[1]->device = "GPU 0000:3b:00.0";
-  const std::string text = describe_hang(positions, 2);
+  auto statuses = all_waiting(2);
+  statuses[1]->groups[0].entered = 2;
+  statuses[1]->calls.clear();
+  statuses[1]->waiting = false;
+  statuses[1]->device = "GPU 0000:3b:00.0";
+  const std::string text = describe_hang(statuses, 2);
   EXPECT_NE(text.find("\n  rank 1 (host node, GPU 0000:3b:00.0): "), text.npos) << text;
   EXPECT_NE(text.find("\n  rank 0 (host node): "), text.npos) << text;
 }
 
-TEST(Position, AnyPieceOfItIsNone) {
-  const std::string whole = write_position(*all_waiting(2)[0]);
+TEST(RankStatus, AnyPieceOfItIsNone) {
+  const std::string whole = write_status(*all_waiting(2)[0]);
   for (std::size_t n = 0; n + 1 < whole.size(); ++n)
-    EXPECT_FALSE(read_position(whole.substr(0, n))) << n;
-  EXPECT_FALSE(read_position("rank\tx\n" + whole));
+    EXPECT_FALSE(read_status(whole.substr(0, n))) << n;
+  EXPECT_FALSE(read_status("rank\tx\n" + whole));
 }
 
-TEST(Position, RanksInWords) {
+TEST(RankStatus, RanksInWords) {
   EXPECT_EQ(ranks_text(std::vector{4}), "4");
   EXPECT_EQ(ranks_text(std::vector{0, 1, 2, 5, 6, 9}), "0-2, 5, 6, 9");
   std::vector<int> many;
@@ -83,66 +83,66 @@ TEST(Position, RanksInWords) {
 }
 
 TEST(Hang, WhoHasNotEntered) {
-  auto positions = all_waiting(4);
-  positions[2]->groups[0].entered = 2;
-  positions[2]->calls.clear();
-  positions[2]->waiting = false;
-  EXPECT_EQ(verdict(positions),
+  auto statuses = all_waiting(4);
+  statuses[2]->groups[0].entered = 2;
+  statuses[2]->calls.clear();
+  statuses[2]->waiting = false;
+  EXPECT_EQ(verdict(statuses),
             "rank 2 (host node) has not entered all_reduce #3 fp32[8] (32 bytes) on axis "
             "'data' of ranks 0-3");
-  positions[1].reset();  // one that has told nothing is late too
-  EXPECT_NE(verdict(positions).find("rank 1 (host unknown), rank 2 (host node) have"),
+  statuses[1].reset();  // one that has told nothing is late too
+  EXPECT_NE(verdict(statuses).find("rank 1 (host unknown), rank 2 (host node) have"),
             std::string::npos);
 }
 
 // Rank 3 waits for rank 2 in another group: only rank 2 is to blame.
 TEST(Hang, WhoWaitsIsNotToBlame) {
-  auto positions = all_waiting(4);
+  auto statuses = all_waiting(4);
   for (const std::size_t r : {2u, 3u}) {
-    positions[r]->groups[0].entered = 2;
-    positions[r]->calls.clear();
+    statuses[r]->groups[0].entered = 2;
+    statuses[r]->calls.clear();
   }
-  positions[2]->waiting = false;
-  positions[3]->calls.push_back(
+  statuses[2]->waiting = false;
+  statuses[3]->calls.push_back(
       {"tensor", RankList::line(2, 2), 1, "receive", "fp32[8]", 32, true});
-  EXPECT_TRUE(verdict(positions).starts_with("rank 2 (host node) has not entered"));
+  EXPECT_TRUE(verdict(statuses).starts_with("rank 2 (host node) has not entered"));
 }
 
 TEST(Hang, WhoWantsSomethingElse) {
-  auto positions = all_waiting(3);
-  positions[1]->calls[0].operation = "broadcast";
-  EXPECT_TRUE(verdict(positions).starts_with(
+  auto statuses = all_waiting(3);
+  statuses[1]->calls[0].operation = "broadcast";
+  EXPECT_TRUE(verdict(statuses).starts_with(
       "out of step: rank 1 (host node) in broadcast #3 fp32[8] (32 bytes) on axis 'data' "
       "of ranks 0-2; rank 0 (host node), rank 2 (host node) in all_reduce #3"))
-      << verdict(positions);
+      << verdict(statuses);
 }
 
 TEST(Hang, WhoDoesNotGetOn) {
-  auto positions = all_waiting(3);
-  positions[0]->waiting = false;  // entered, and then?
-  EXPECT_EQ(verdict(positions),
+  auto statuses = all_waiting(3);
+  statuses[0]->waiting = false;  // entered, and then?
+  EXPECT_EQ(verdict(statuses),
             "rank 0 (host node) waits for no rank and does not get on");
 }
 
 // Work is counted, not time: each rank is looked at a few times, not once for each other.
 TEST(Hang, IsJudgedInProportionToTheRanks) {
-  auto positions = all_waiting(10000);
-  positions[7777]->groups[0].entered = 2;
-  positions[7777]->calls.clear();
-  positions[7777]->waiting = false;
+  auto statuses = all_waiting(10000);
+  statuses[7777]->groups[0].entered = 2;
+  statuses[7777]->calls.clear();
+  statuses[7777]->waiting = false;
   std::int64_t looks = 0;
-  const std::string text = describe_hang(positions, 16, &looks);
+  const std::string text = describe_hang(statuses, 16, &looks);
   EXPECT_TRUE(text.starts_with("rank 7777 (host node) has not entered all_reduce #3"));
   EXPECT_LE(looks, 10 * 10000);
-  EXPECT_LT(write_position(*positions[0]).size(), 200u);  // however many ranks
+  EXPECT_LT(write_status(*statuses[0]).size(), 200u);  // however many ranks
 }
 
 TEST(Hang, TheGuiltyComeFirst) {
-  auto positions = all_waiting(20);
-  positions[17]->groups[0].entered = 2;
-  positions[17]->calls.clear();
-  positions[17]->waiting = false;
-  const std::string text = describe_hang(positions, 2);
+  auto statuses = all_waiting(20);
+  statuses[17]->groups[0].entered = 2;
+  statuses[17]->calls.clear();
+  statuses[17]->waiting = false;
+  const std::string text = describe_hang(statuses, 2);
   EXPECT_NE(text.find("\n  rank 17 (host node): 'training step', 5 steps done, 2.5 s "
                       "without progress, in no collective\n  rank 0 "),
             std::string::npos)
@@ -157,7 +157,7 @@ class Boards : public testing::Test {
     std::filesystem::create_directories(folder_);
     for (int r = 0; r < 4; ++r) hosts_.add(r < 2 ? "node1" : "node2");
     for (int r = 0; r < 4; ++r)
-      boards_.emplace_back(folder_, "run", BeatPlace{r / 2 * 2, r % 2, 2});
+      boards_.emplace_back(folder_, "run", HeartbeatPlace{r / 2 * 2, r % 2, 2});
   }
   ~Boards() override { std::filesystem::remove_all(folder_); }
 
@@ -174,22 +174,22 @@ class Boards : public testing::Test {
   }
 
   // Of those of `ranks` ranks that have told anything.
-  std::vector<Position> all(std::size_t board, int ranks = 4) const {
+  std::vector<RankStatus> all(std::size_t board, int ranks = 4) const {
     const auto reports = boards_[board].reports(hosts_, ranks);
-    std::vector<Position> known;
+    std::vector<RankStatus> known;
     for (int rank = 0; rank < ranks; ++rank)
-      if (const auto position = reports->position(rank)) known.push_back(*position);
+      if (const auto status = reports->status(rank)) known.push_back(*status);
     return known;
   }
-  std::vector<Beat> first_node(std::size_t board) const {
-    std::vector<Beat> beats;
-    boards_[board].first_node([&](const Beat& beat) { beats.push_back(beat); });
+  std::vector<Heartbeat> first_node(std::size_t board) const {
+    std::vector<Heartbeat> beats;
+    boards_[board].first_node([&](const Heartbeat& beat) { beats.push_back(beat); });
     return beats;
   }
 
   std::string folder_ = testing::TempDir() + "beats" + std::to_string(::getpid());
   HostTable hosts_;
-  std::vector<BeatBoard> boards_;
+  std::vector<HeartbeatBoard> boards_;
 };
 
 TEST_F(Boards, AFileForANode) {
@@ -205,17 +205,18 @@ TEST_F(Boards, AFileForANode) {
   EXPECT_TRUE(first[1].waiting);
   EXPECT_EQ(first[1].text_bytes, 0);
   int others = 0;
-  boards_[0].other_nodes([&](const Beat& beat) { others += beat.rank > 1 ? 1 : 10; });
+  boards_[0].other_nodes(
+      [&](const Heartbeat& beat) { others += beat.rank > 1 ? 1 : 10; });
   ASSERT_EQ(others, 2);
   // Where they are, of those that stand still.
   const auto told = all(0);
   ASSERT_EQ(told.size(), 4u);
-  for (const Position& p : told) {
+  for (const RankStatus& p : told) {
     EXPECT_EQ(p.told, p.rank != 1) << p.rank;
-    Position whole = *all_waiting(4)[static_cast<std::size_t>(p.rank)];
+    RankStatus whole = *all_waiting(4)[static_cast<std::size_t>(p.rank)];
     EXPECT_EQ(p.host, p.rank < 2 ? "node1" : "node2");
     whole.host = p.host;
-    EXPECT_TRUE(!p.told || write_position(p) == write_position(whole)) << p.rank;
+    EXPECT_TRUE(!p.told || write_status(p) == write_status(whole)) << p.rank;
   }
   // It gets on: what it told before is not of now.
   publish(3, false);
@@ -225,19 +226,19 @@ TEST_F(Boards, AFileForANode) {
 // The lowest rank of a node writes the beats of all, those of others lie in memory; where
 // it stops, the next one does.
 TEST_F(Boards, OneWritesForTheNode) {
-  std::vector<std::uint64_t> shared(3 * beat_words);
-  std::vector<BeatBoard> node;
+  std::vector<std::uint64_t> shared(3 * heartbeat_words);
+  std::vector<HeartbeatBoard> node;
   for (int slot = 0; slot < 3; ++slot)
-    node.emplace_back(folder_, "node", BeatPlace{0, slot, 3}, shared);
+    node.emplace_back(folder_, "node", HeartbeatPlace{0, slot, 3}, shared);
   std::int64_t beat = 0;
   const auto look = [&](int rank, bool stands_still = false) {
-    Position p = *all_waiting(4)[static_cast<std::size_t>(rank)];
+    RankStatus p = *all_waiting(4)[static_cast<std::size_t>(rank)];
     p.beat = ++beat;
     node[static_cast<std::size_t>(rank)].publish(p, stands_still);
   };
   const auto beats = [&] {
     std::vector<std::uint32_t> known;
-    node[0].first_node([&](const Beat& told) { known.push_back(told.beat); });
+    node[0].first_node([&](const Heartbeat& told) { known.push_back(told.beat); });
     return known;
   };
   look(0), look(1), look(2);
@@ -268,7 +269,7 @@ TEST_F(Boards, OneWritesForTheNode) {
 
 TEST_F(Boards, TheLastTakesTheFileAway) {
   publish(0, true), publish(1, true);
-  BeatBoard(folder_, "other", {0, 0, 2}).publish(*all_waiting(1)[0], true);
+  HeartbeatBoard(folder_, "other", {0, 0, 2}).publish(*all_waiting(1)[0], true);
   EXPECT_EQ(first_node(2).size(), 2u);
   boards_[0].leave();
   ASSERT_EQ(first_node(2).size(), 1u);
@@ -301,7 +302,7 @@ TEST_F(Boards, HalfOfOneIsNone) {
 }
 
 TEST_F(Boards, ALongPositionLosesWhatIsInFlight) {
-  Position p = *all_waiting(4)[0];
+  RankStatus p = *all_waiting(4)[0];
   while (p.calls.size() < 200) p.calls.push_back(p.calls.front());
   boards_[0].publish(p, true);
   const auto told = all(0);
@@ -323,52 +324,52 @@ TEST_F(Boards, WhoHasNotToldWhereIsLate) {
                       "progress, stopped while it got on"),
             std::string::npos)
       << text;
-  EXPECT_TRUE(text.ends_with("\n  rank 4: has told no position")) << text;
+  EXPECT_TRUE(text.ends_with("\n  rank 4: has told no status")) << text;
 }
 
-// More ranks than all of whose positions are read.
+// More ranks than all of whose statuses are read.
 constexpr int many = 1000;
 
 class Counted final : public HangReports {
  public:
-  explicit Counted(const Positions& positions) : positions_(positions) {}
-  int ranks() const override { return static_cast<int>(positions_.size()); }
-  Brief brief(int rank) const override { return brief_of(*at(rank)); }
+  explicit Counted(const Statuses& statuses) : statuses_(statuses) {}
+  int ranks() const override { return static_cast<int>(statuses_.size()); }
+  StatusSummary summary(int rank) const override { return summary_of(*at(rank)); }
   std::string host(int) const override { return "node"; }
-  std::optional<Position> position(int rank) const override {
+  std::optional<RankStatus> status(int rank) const override {
     ++reads;
     return at(rank);
   }
   mutable int reads = 0;
 
  private:
-  const std::optional<Position>& at(int rank) const {
-    return positions_[static_cast<std::size_t>(rank)];
+  const std::optional<RankStatus>& at(int rank) const {
+    return statuses_[static_cast<std::size_t>(rank)];
   }
-  const Positions& positions_;
+  const Statuses& statuses_;
 };
 
 TEST(Hang, OfManyRanksFewPositionsAreRead) {
-  auto positions = all_waiting(many);
-  positions[777]->groups[0].entered = 2;
-  positions[777]->calls.clear();
-  positions[777]->waiting = false;
-  const Counted reports(positions);
+  auto statuses = all_waiting(many);
+  statuses[777]->groups[0].entered = 2;
+  statuses[777]->calls.clear();
+  statuses[777]->waiting = false;
+  const Counted reports(statuses);
   EXPECT_TRUE(describe_hang(reports, 0).starts_with("rank 777 (host node) has not"));
   EXPECT_LE(reports.reads, 2);
   // It waits elsewhere, and so do all that wait for nobody: it is the only one in doubt.
-  positions[777]->waiting = true;
-  positions[777]->calls = {
+  statuses[777]->waiting = true;
+  statuses[777]->calls = {
       {"tensor", RankList::line(776, 2), 1, "receive", "fp32[8]", 32, true}};
-  const Counted elsewhere(positions);
+  const Counted elsewhere(statuses);
   EXPECT_TRUE(describe_hang(elsewhere, 0).starts_with("rank 777 (host node) has not"));
   EXPECT_LE(elsewhere.reads, 8);
 }
 
 TEST(Hang, OfManyRanksWhoWantsSomethingElse) {
-  auto positions = all_waiting(many);
-  positions[5]->calls[0].tensor = "fp32[9]";
-  const Counted reports(positions);
+  auto statuses = all_waiting(many);
+  statuses[5]->calls[0].tensor = "fp32[9]";
+  const Counted reports(statuses);
   EXPECT_TRUE(describe_hang(reports, 0)
                   .starts_with("out of step: rank 5 (host node) in all_reduce #3 fp32[9] "
                                "(32 bytes) on axis 'data' "

@@ -1,6 +1,6 @@
-// Position: what a rank does, as text.
+// RankStatus: what a rank does, as text.
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/position.hpp"
+#include "comm/rank_status.hpp"
 
 #include <exception>
 #include <sstream>
@@ -11,7 +11,7 @@
 namespace trireme::comm {
 namespace {
 
-constexpr std::string_view last_line = "end of position";
+constexpr std::string_view last_line = "end of status";
 
 // Throws, as at() does, for a text that is none.
 template <class T>
@@ -28,7 +28,7 @@ std::vector<std::string> fields_of(const std::string& line) {
   return fields;
 }
 
-void read_line(const std::vector<std::string>& f, Position& p) {
+void read_line(const std::vector<std::string>& f, RankStatus& p) {
   if (f.at(0) == "rank") {
     p.rank = number<int>(f.at(1));
     p.host = f.at(2);
@@ -53,31 +53,31 @@ void read_line(const std::vector<std::string>& f, Position& p) {
 
 }  // namespace
 
-std::string write_position(const Position& p) {
+std::string write_status(const RankStatus& p) {
   std::string text =
       format("rank\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n", p.rank, p.host, p.phase, p.step,
              p.beat, fixed(p.silent, 3), fixed(p.allowed, 3), p.waiting ? 1 : 0);
   if (!p.device.empty()) text += format("device\t{}\n", p.device);
-  for (const GroupPosition& g : p.groups)
+  for (const GroupProgress& g : p.groups)
     text += format("group\t{}\t{}\t{}\n", g.name, text_of(g.ranks), g.entered);
-  for (const CallPosition& c : p.calls)
+  for (const CallInFlight& c : p.calls)
     text += format("call\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n", c.group,
                    c.ranks ? text_of(*c.ranks) : "-", c.sequence, c.operation,
                    c.tensor.empty() ? "-" : c.tensor, c.bytes, c.pair ? 1 : 0);
   return text + std::string(last_line) + "\n";
 }
 
-std::optional<Position> read_position(std::string_view text) try {
+std::optional<RankStatus> read_status(std::string_view text) try {
   std::istringstream in{std::string(text)};
-  Position position;
+  RankStatus status;
   std::string line;
   while (std::getline(in, line)) {
-    if (line == last_line) return position;
-    read_line(fields_of(line), position);
+    if (line == last_line) return status;
+    read_line(fields_of(line), status);
   }
   return {};
 } catch (const std::exception&) {
-  return {};  // a text that is no position
+  return {};  // a text that is no status
 }
 
 }  // namespace trireme::comm
