@@ -302,7 +302,7 @@ void HeartbeatBoard::publish(const RankStatus& status, bool stands_still) try {
     return;
   }
   const Directory folder = Directory::own(directory_);
-  const Descriptor file = folder.open_file(name_, false);
+  const Descriptor file = folder.open_to_write(name_);
   const auto slot = static_cast<std::size_t>(slot_);
   if (stands_still) {
     const std::string text = text_of(status);
@@ -323,7 +323,7 @@ void HeartbeatBoard::leave() try {
   share(none);
   const Directory folder = Directory::own(directory_);
   {
-    const Descriptor file = folder.open_file(name_, false);
+    const Descriptor file = folder.open_to_write(name_);
     write_at(file.get(), bytes_of(none),
              static_cast<off_t>(static_cast<std::size_t>(slot_) * sizeof(Heartbeat)));
     const std::vector<Heartbeat> left =

@@ -85,6 +85,13 @@ struct TensorEntry {
       digest;  // XXH3-128 of the whole tensor's bytes, row-major: mesh independent
 };
 
+// Which bytes of a checkpoint's files are compared with their digests: share `part` of
+// `parts`, so that ranks can share the work; none with parts = 0.
+struct DigestShare {
+  int part = 0, parts = 1;
+};
+inline constexpr DigestShare no_digests{0, 0};
+
 // An open checkpoint, for one thread at a time. Construction checks the manifest and the
 // size and digest of the files. Tensors are read from the files and bytes that the
 // manifest names; of checkpoints of the first programs, which do not list them, HDF5 says
@@ -92,11 +99,10 @@ struct TensorEntry {
 class CheckpointReader : public TensorSource {
  public:
   // `path`: a step directory, or a checkpoints directory (its latest is taken), or a run
-  // directory. Compares share `part` of `parts` of the bytes of all files with their
-  // digests, so that ranks can share the work; none with parts = 0. Throws
-  // Error(missing_input) when there is none, Error(bad_content) naming the file when one
-  // is missing, truncated, altered, swapped, or of a newer format version.
-  explicit CheckpointReader(const std::string& path, int part = 0, int parts = 1);
+  // directory. Throws Error(missing_input) when there is none, Error(bad_content) naming
+  // the file when one is missing, truncated, altered, swapped, or of a newer format
+  // version.
+  explicit CheckpointReader(const std::string& path, DigestShare compared = {});
   // Collective over the world: rank 0 alone looks for the checkpoint and reads what says
   // which bytes lie where, and the others are sent the names of the tensors and what
   // damage() of their rank needs. fetch() comes before read(). Compares nothing, and

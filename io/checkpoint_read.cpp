@@ -118,8 +118,9 @@ struct CheckpointReader::Impl {
   }
 };
 
-CheckpointReader::CheckpointReader(const std::string& path, int part, int parts)
+CheckpointReader::CheckpointReader(const std::string& path, DigestShare compared)
     : impl_(std::make_unique<Impl>()) {
+  const auto [part, parts] = compared;
   require(part >= 0 && part < std::max(parts, 1), "part {} of {}", part, parts);
   impl_->take(find_opened(path, true));
   if (parts == 0) return;

@@ -103,7 +103,7 @@ void write_text_atomically(const std::string& path, const std::string& text) {
 
 void write_text_atomically(const Directory& folder, const std::string& name,
                            const std::string& text) {
-  replace_text(folder, name, text, true);
+  replace_text(folder, name, text, Durability::synced);
 }
 
 void make_directories(const std::string& path) {

@@ -130,7 +130,7 @@ void Hdf5File::refuse(bool create) const {
 Hdf5File::Hdf5File(const Directory& folder, const std::string& name, Mode mode)
     : path_(folder.path_of(name)), own_(true), output_(std::make_shared<Hdf5Output>()) {
   if (mode == Mode::append)
-    append_to(folder.open_file(name, false));
+    append_to(folder.open_to_write(name));
   else
     create_in(folder.create(name));
 }

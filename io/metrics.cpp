@@ -115,7 +115,7 @@ void drop_after(const Directory& folder, const std::string& name, std::int64_t l
   if (folder.is_shared(name)) return write_anew(folder, name, tail);
   const std::int64_t end = tail.begin + std::ssize(tail.kept);
   if (end == tail.bytes) return;
-  const Descriptor file = folder.open_file(name, false);
+  const Descriptor file = folder.open_to_write(name);
   const bool changed =
       (!tail.moves || (::lseek(file.get(), tail.begin, SEEK_SET) == tail.begin &&
                        write_all(file.get(), tail.kept))) &&
@@ -244,7 +244,7 @@ MetricsFile::MetricsFile(const std::string& path, std::int64_t resumed) : path_(
     else
       set_aside(folder, name);
   }
-  file_ = folder.open_file(name, true);
+  file_ = folder.open_to_append(name);
 }
 
 void MetricsFile::write(const Record& record) {

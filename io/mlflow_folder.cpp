@@ -56,7 +56,7 @@ void write_experiment(const Directory& folder) {
                    "\ncreation_time: " + now + "\nexperiment_id: '" + experiment_id +
                    "'\nlast_update_time: " + now +
                    "\nlifecycle_stage: active\nname: " + experiment + "\n",
-               false);
+               Durability::unsynced);
 }
 
 // Removes the points after a step, and a torn last line, from all files of metrics.
@@ -76,7 +76,7 @@ void drop_after(const Directory& folder, std::int64_t last) {
       else
         changed = true;
     }
-    if (changed) replace_text(folder, name, kept, false);
+    if (changed) replace_text(folder, name, kept, Durability::unsynced);
   }
 }
 
@@ -113,7 +113,7 @@ MlflowFolder::MlflowFolder(const TrackedRun& run)
 
 void MlflowFolder::put(const std::string& folder, const std::string& name,
                        const std::string& text) const {
-  replace_text(Directory(path_).open(folder), name, text, false);
+  replace_text(Directory(path_).open(folder), name, text, Durability::unsynced);
 }
 
 void MlflowFolder::write_meta(int status, double end_time) const {
@@ -127,7 +127,7 @@ void MlflowFolder::write_meta(int status, double end_time) const {
                    "\nsource_name: ''\nsource_type: 4\nsource_version: ''\nstart_time: " +
                    std::to_string(start_) + "\nstatus: " + std::to_string(status) +
                    "\ntags: []\nuser_id: ''\n",
-               false);
+               Durability::unsynced);
 }
 
 void MlflowFolder::write(const Record& record) {
@@ -146,7 +146,7 @@ void MlflowFolder::write_text(std::int64_t step, const std::string& tag,
   const Directory folder = Directory(path_).open("artifacts").make("texts");
   std::string name = tag + format("-{}.txt", step);
   std::replace(name.begin(), name.end(), '/', '-');
-  replace_text(folder, name, text + "\n", false);
+  replace_text(folder, name, text + "\n", Durability::unsynced);
 }
 
 void MlflowFolder::flush() {
@@ -160,7 +160,7 @@ void MlflowFolder::flush() {
       folder = folder.make(name.substr(0, slash));
       name = name.substr(slash + 1);
     }
-    const Descriptor file = folder.open_file(name, true);
+    const Descriptor file = folder.open_to_append(name);
     if (!write_all(file.get(), lines))
       fail(Status::io, "{}: write failed: {}", folder.path_of(name),
            system_reason(errno));

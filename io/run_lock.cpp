@@ -164,7 +164,7 @@ bool RunLock::wait_for_own_job(std::chrono::milliseconds most) {
 
 // Leaves the file open when another process holds it.
 bool RunLock::take() {
-  file_ = folder_.open_file(name_, false);
+  file_ = folder_.open_to_write(name_);
   if (!try_lock(file_.get(), LOCK_EX, path_, Status::cannot_create)) return false;
   if (is_current(file_.get(), folder_, name_)) {
     // One that has other names too is not ours to write: the next try makes another.

@@ -147,8 +147,8 @@ MappedFile ShardCopies::create_file(std::int64_t step, int shard, int shards,
 // The text that makes a shard complete gets its name last.
 void ShardCopies::finish(std::int64_t step, int shard, const ManifestTexts& texts) const {
   const Directory folder = Directory::own(path_).make(step_name(step));
-  replace_text(folder, text_name(shard, ".index"), texts.index, false);
-  replace_text(folder, text_name(shard, ".json"), texts.manifest, false);
+  replace_text(folder, text_name(shard, ".index"), texts.index, Durability::unsynced);
+  replace_text(folder, text_name(shard, ".json"), texts.manifest, Durability::unsynced);
 }
 
 ShardCopies::Checked ShardCopies::check(std::int64_t step, int shard) const {

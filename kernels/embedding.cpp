@@ -17,7 +17,7 @@ ProfileFamily family("embedding");
 }  // namespace
 
 void embedding(Stream& stream, const TensorView& index_T, const TensorView& table_RD,
-               std::int64_t first, bool accumulate, const TensorView& y_TD) {
+               std::int64_t first, Accumulate accumulate, const TensorView& y_TD) {
   const Checks check("embedding", stream);
   check.matrix({"y", y_TD});
   check.matrix({"table", table_RD});

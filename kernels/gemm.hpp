@@ -4,12 +4,12 @@
 
 #include "base/device.hpp"
 #include "base/tensor_view.hpp"
+#include "kernels/accumulate.hpp"
 #include "kernels/fp8.hpp"
 
 namespace trireme::kernels {
 
 enum class Transpose : bool { no, yes };
-enum class Accumulate : bool { no, yes };  // C = ..., C += ...
 // How a tensor core sums products of FP8: as exactly as it can, or with fewer promotions
 // to f32, which is faster.
 enum class Fp8Sums : bool { exact, fast };

@@ -135,7 +135,8 @@ void scatter_rows(Stream& stream, const TensorView& x_RD, const TensorView& inde
 }
 
 void combine_rows(Stream& stream, const TensorView& rows_ND, const TensorView& row_TK,
-                  const TensorView& weights_TK, bool accumulate, const TensorView& y_TD) {
+                  const TensorView& weights_TK, Accumulate accumulate,
+                  const TensorView& y_TD) {
   const Checks check("combine_rows", stream);
   check.matrix({"rows", rows_ND});
   check.tensor({"y", y_TD}, rows_ND.dtype(), {y_TD.dim(0), rows_ND.dim(1)});

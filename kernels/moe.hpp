@@ -8,6 +8,7 @@
 
 #include "base/device.hpp"
 #include "base/tensor_view.hpp"
+#include "kernels/accumulate.hpp"
 
 namespace trireme::kernels {
 
@@ -26,12 +27,13 @@ void gather_rows(Stream& stream, const TensorView& x_TD, const TensorView& index
 void scatter_rows(Stream& stream, const TensorView& x_RD, const TensorView& index_R,
                   const TensorView& y_RD);
 
-// y_TD[t] = (accumulate ? y_TD[t] : 0) + sum over k, in order, of weights_TK[t, k]
+// y_TD[t] = (Accumulate::yes ? y_TD[t] : 0) + sum over k, in order, of weights_TK[t, k]
 // rows_ND[row_TK[t, k]]; dropped pairs (-1) add nothing. weights in the accumulator
 // dtype; empty: all 1 (the adjoint of gather_rows with the tokens of sort_by_expert).
 // row_TK empty: K = 1, and row t is that of token t (a gate of a shared expert).
 void combine_rows(Stream& stream, const TensorView& rows_ND, const TensorView& row_TK,
-                  const TensorView& weights_TK, bool accumulate, const TensorView& y_TD);
+                  const TensorView& weights_TK, Accumulate accumulate,
+                  const TensorView& y_TD);
 // drows_ND[row] = w dy_TD[t] and dweights_TK = <dy_TD[t], rows_ND[row]>, 0 where dropped;
 // both written. The order of each sum depends on D alone. row_TK may be empty as above.
 void combine_rows_backward(Stream& stream, const TensorView& dy_TD,

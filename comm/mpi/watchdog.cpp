@@ -78,7 +78,7 @@ bool answer_within(std::chrono::seconds limit, bool otherwise,
 // Readers see the old text or the new one.
 bool put_text(const std::string& directory, const std::string& name,
               const std::string& text) try {
-  replace_text(Directory::own(directory), name, text, false);
+  replace_text(Directory::own(directory), name, text, Durability::unsynced);
   return true;
 } catch (const Error&) {
   return false;  // the next look writes again, and the others judge by what they see

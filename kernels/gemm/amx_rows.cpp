@@ -105,7 +105,7 @@ TRIREME_AMX_TARGET void add_up(const ColumnTiles& b, const std::uint32_t* a,
 }
 
 // sums[column][row] of 16 columns, 32 apart, as rows.
-TRIREME_BF16_TARGET inline void turn(const float* sums, __m512i (&rows)[16]) {
+TRIREME_BF16_TARGET inline void transpose_sums(const float* sums, __m512i (&rows)[16]) {
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) rows[i] = _mm512_loadu_si512(sums + i * amx_rows);
   transpose(rows);
@@ -124,8 +124,8 @@ TRIREME_BF16_TARGET void put_rounded(const float* sums, std::int64_t rows,
   const __m512 high_bias = biases(bias != nullptr ? bias + lines : nullptr);
   for (std::int64_t r = 0; r < rows; r += lines) {
     __m512i low[16], high[16];
-    turn(sums + r, low);
-    turn(sums + lines * amx_rows + r, high);
+    transpose_sums(sums + r, low);
+    transpose_sums(sums + lines * amx_rows + r, high);
     for (std::int64_t i = 0; i < std::min(lines, rows - r); ++i, to += stride) {
       const __m512bh rounded =
           _mm512_cvtne2ps_pbh(_mm512_add_ps(_mm512_castsi512_ps(high[i]), high_bias),
@@ -146,7 +146,7 @@ TRIREME_BF16_TARGET void put(const float* sums, std::int64_t rows, std::int64_t 
   for (std::int64_t c = 0; c < columns; c += lines)
     for (std::int64_t r = 0; r < rows; r += lines) {
       __m512i tile[16];
-      turn(sums + c * amx_rows + r, tile);
+      transpose_sums(sums + c * amx_rows + r, tile);
       const std::int64_t left = std::min(lines, columns - c);
       const auto mask = static_cast<__mmask16>((1u << left) - 1u);
       for (std::int64_t i = 0; i < std::min(lines, rows - r); ++i)

@@ -8,7 +8,8 @@
 namespace trireme::kernels::host {
 
 void embedding(Stream& /*stream*/, const TensorView& index_T, const TensorView& table_RD,
-               std::int64_t first, bool accumulate, const TensorView& y_TD) {
+               std::int64_t first, Accumulate accumulate, const TensorView& y_TD) {
+  const bool adds = accumulate == Accumulate::yes;
   visit_floating(y_TD.dtype(), [&]<class T>(T) {
     const auto table = rows_of<const T>(table_RD);
     const auto y = rows_of<T>(y_TD);
@@ -19,14 +20,14 @@ void embedding(Stream& /*stream*/, const TensorView& index_T, const TensorView& 
         const std::int64_t row = index[t] - first;
         const bool here = row >= 0 && row < R;
         T* to = y[t];
-        if (here && accumulate) {
+        if (here && adds) {
           const T* from = table[row];
 #pragma omp simd
           for (std::int64_t d = 0; d < D; ++d)
             to[d] = store<T>(load(to[d]) + load(from[d]));
         } else if (here) {
           std::copy_n(table[row], D, to);
-        } else if (!accumulate) {
+        } else if (!adds) {
           std::fill_n(to, D, T(0.0f));
         }
       }

@@ -69,7 +69,9 @@ const std::int32_t* places_of(const TensorView& row_TK) {
 
 // Sums are kept in the accumulator type for a block of columns and rounded once.
 void combine_rows(Stream& /*stream*/, const TensorView& rows_ND, const TensorView& row_TK,
-                  const TensorView& weights_TK, bool accumulate, const TensorView& y_TD) {
+                  const TensorView& weights_TK, Accumulate accumulate,
+                  const TensorView& y_TD) {
+  const bool adds = accumulate == Accumulate::yes;
   visit_floating(y_TD.dtype(), [&]<class T>(T) {
     using A = Accumulator<T>;
     const auto rows = rows_of<const T>(rows_ND);
@@ -81,7 +83,7 @@ void combine_rows(Stream& /*stream*/, const TensorView& rows_ND, const TensorVie
     const auto one = [&](std::int64_t t, std::int64_t first, std::int64_t count) {
       A sum[block];
       T* const to = y[t] + first;
-      for (std::int64_t d = 0; d < count; ++d) sum[d] = accumulate ? load(to[d]) : A(0);
+      for (std::int64_t d = 0; d < count; ++d) sum[d] = adds ? load(to[d]) : A(0);
       for (std::int64_t k = 0; k < K; ++k) {
         const std::int64_t r = row != nullptr ? row[t * K + k] : t;
         if (r < 0) continue;

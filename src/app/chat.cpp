@@ -230,7 +230,7 @@ bool obey(comm::World& world, const std::string& line, Conversation& conversatio
   } else if (word == "/save") {
     if (world.rank() == 0)
       replace_text(Directory(parent_of(rest)), last_name_of(rest), conversation.line(),
-                   false);
+                   Durability::unsynced);
     tell("saved " + rest);
   } else if (word == "/load") {
     std::string text, why;

@@ -245,7 +245,8 @@ void checkpoint_to_folder(comm::World& world, const std::string& from,
   std::optional<convert::FolderSource> source;
   config::RunConfig config;
   world.agree([&] {
-    reader = std::make_shared<io::CheckpointReader>(from, world.rank(), world.size());
+    reader = std::make_shared<io::CheckpointReader>(
+        from, io::DigestShare{world.rank(), world.size()});
     config = checkpoint_config(*reader);
     const bool own = config.adapter.matrices.exists();
     require(own || !merging.own, Status::command_line,

@@ -132,8 +132,8 @@ model::ModelConfig read_model(const std::string& path, std::int64_t sequence) {
 OpenedModel open_model(const comm::World& world, const std::string& path,
                        std::int64_t sequence) {
   if (!convert::is_model_folder(path)) {
-    auto reader =
-        std::make_unique<io::CheckpointReader>(path, world.rank(), world.size());
+    auto reader = std::make_unique<io::CheckpointReader>(
+        path, io::DigestShare{world.rank(), world.size()});
     config::RunConfig config = checkpoint_config(*reader);
     check_sequence(path, config.model, sequence);
     if (sequence > 0) config.model.sequence = config.data.sequence = sequence;

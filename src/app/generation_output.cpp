@@ -51,7 +51,7 @@ GenerationOutput::GenerationOutput(const std::string& path, const PromptFile& pr
     complete_ = true;
     return;
   }
-  file_ = folder_.open_file(partial_, false);
+  file_ = folder_.open_to_write(partial_);
   require(::flock(file_.get(), LOCK_EX | LOCK_NB) == 0, Status::cannot_create,
           "{}: another program is writing it", folder_.path_of(partial_));
   read_partial();
@@ -175,7 +175,7 @@ void GenerationOutput::add(std::size_t number, const infer::Generated& made,
 void GenerationOutput::finish() {
   std::string all;
   for (const std::string& line : lines_) all += line + "\n";
-  replace_text(folder_, name_, all, true);
+  replace_text(folder_, name_, all, Durability::synced);
   folder_.remove(partial_);
   complete_ = true;
 }

@@ -129,7 +129,7 @@ void verify(comm::World& world, const std::string& given) {
 void summarize(comm::World& world, const std::string& given) {
   world.agree([&] {
     if (world.rank() != 0) return;
-    const io::CheckpointReader reader(given, 0, 0);
+    const io::CheckpointReader reader(given, io::no_digests);
     describe(reader.info(), reader.directory());
     describe_deck(reader.info().deck);
     say_whether_views_stand(Directory::to_read(reader.directory()));
@@ -166,7 +166,7 @@ void summarize(comm::World& world, const std::string& given) {
 // Lists the tensors with their digests, each taken by one rank.
 void list(comm::World& world, const std::string& path) {
   std::optional<io::CheckpointReader> reader;
-  world.agree([&] { reader.emplace(path, world.rank(), world.size()); });
+  world.agree([&] { reader.emplace(path, io::DigestShare{world.rank(), world.size()}); });
   std::string own;
   world.agree([&] {
     const auto& tensors = reader->tensors();

@@ -68,7 +68,7 @@ NamedModel of_deck(const std::string& path) {
 
 NamedModel of_folder(const std::string& path) {
   if (!convert::is_model_folder(path)) {
-    const io::CheckpointReader reader(path, 0, 0);
+    const io::CheckpointReader reader(path, io::no_digests);
     NamedModel out;
     out.model = checkpoint_config(reader).model;
     out.weights = path;

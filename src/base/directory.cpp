@@ -241,11 +241,18 @@ Descriptor Directory::create(const std::string& name) const {
   return file;
 }
 
-Descriptor Directory::open_file(const std::string& name, bool append) const {
+Descriptor Directory::open_to_write(const std::string& name) const {
+  return open_or_make(name, O_RDWR);
+}
+
+Descriptor Directory::open_to_append(const std::string& name) const {
+  return open_or_make(name, O_WRONLY | O_APPEND);
+}
+
+Descriptor Directory::open_or_make(const std::string& name, int access) const {
   require_name(name);
   // O_NONBLOCK: a FIFO is to be refused, not to be waited for.
-  const int flags = (append ? O_WRONLY | O_APPEND : O_RDWR) | O_CREAT | O_NONBLOCK;
-  Descriptor file(open_beneath(file_.get(), name.c_str(), flags));
+  Descriptor file(open_beneath(file_.get(), name.c_str(), access | O_CREAT | O_NONBLOCK));
   const int error = errno;
   if (!file.is_open() || !is_regular(file.get())) {
     require_file(name);
@@ -301,7 +308,8 @@ void Directory::sync() const {
 }
 
 void replace_text(const Directory& folder, const std::string& name, std::string_view text,
-                  bool durable) {
+                  Durability durability) {
+  const bool durable = durability == Durability::synced;
   const std::string path = folder.path_of(name);
   const std::string draft = format("{}.tmp-{}", name, ::getpid());
   folder.require_file(name);

@@ -59,9 +59,9 @@ class Directory {
 
   // A new file. A regular file of that name is replaced (its bytes may have other names).
   Descriptor create(const std::string& name) const;
-  // A file to read and write or, with `append`, to write at its end; made if it is not
-  // there, otherwise a regular file.
-  Descriptor open_file(const std::string& name, bool append) const;
+  // A regular file to read and write, or to write at its end; made if it is not there.
+  Descriptor open_to_write(const std::string& name) const;
+  Descriptor open_to_append(const std::string& name) const;
   // A file to read. Not open when nothing bears the name or what does is no regular file.
   Descriptor read_file(const std::string& name) const;
 
@@ -79,6 +79,7 @@ class Directory {
 
  private:
   Directory(Descriptor file, std::string path);
+  Descriptor open_or_make(const std::string& name, int access) const;
   void move(const std::string& from, const Directory& folder,
             const std::string& to) const;
 
@@ -92,10 +93,13 @@ std::vector<std::string> names_of(const std::vector<Directory::Entry>& entries);
 std::string parent_of(const std::string& path);
 std::string last_name_of(const std::string& path);
 
+// Whether what is written is on the disk, whatever the machine does, when a call returns.
+enum class Durability : bool { unsynced, synced };
+
 // Writes a file under a temporary name, then gives it its name: readers see the old text
-// or the new one. `durable`: file and folder are synced. Throws Error(cannot_create) or
-// Error(io); what was there is replaced as a whole or not at all.
+// or the new one. Durability::synced: file and folder are synced. Throws
+// Error(cannot_create) or Error(io); what was there is replaced as a whole or not at all.
 void replace_text(const Directory& folder, const std::string& name, std::string_view text,
-                  bool durable);
+                  Durability durability);
 
 }  // namespace trireme

@@ -79,7 +79,7 @@ void set_rank(int rank) { current_rank = rank; }
 void set_level(Level level) { current_level = level; }
 void open_file(const std::string& path) {
   require(!own_file.is_open(), "a second log file of rank {}: {}", current_rank, path);
-  own_file = Directory(parent_of(path)).open_file(last_name_of(path), true);
+  own_file = Directory(parent_of(path)).open_to_append(last_name_of(path));
   writes_file = true;
 }
 bool speaks(Level level) {

@@ -62,7 +62,7 @@ void add_folder(const std::string& path, Parts& parts) {
 }
 
 void add_checkpoint(const std::string& path, Parts& parts) {
-  const io::CheckpointReader reader(path, 0, 0);
+  const io::CheckpointReader reader(path, io::no_digests);
   for (const auto& tensor : reader.tensors()) {
     if (!tensor.path.starts_with("model/")) continue;
     io::Digest* const digest = parts.next();

@@ -322,7 +322,7 @@ bool is_model_folder(const std::string& path) {
 std::unique_ptr<io::TensorSource> open_tensors(const std::string& path, int part,
                                                int parts) {
   if (is_model_folder(path)) return std::make_unique<ModelFolder>(path);
-  return std::make_unique<io::CheckpointReader>(path, part, parts);
+  return std::make_unique<io::CheckpointReader>(path, io::DigestShare{part, parts});
 }
 
 }  // namespace trireme::convert

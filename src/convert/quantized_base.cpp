@@ -196,7 +196,8 @@ CodedBase made_base(const std::shared_ptr<const io::TensorSource>& numbers,
 CodedBase open_coded_base(const std::string& path, BaseCodes kind) {
   std::map<std::string, DType> types;
   if (!is_model_folder(path)) {
-    const auto checkpoint = std::make_shared<const io::CheckpointReader>(path, 0, 0);
+    const auto checkpoint =
+        std::make_shared<const io::CheckpointReader>(path, io::no_digests);
     require(
         kind != BaseCodes::stored, Status::bad_content,
         "adapter.quantize = \"stored\", but model.from = \"{}\" is a checkpoint, which "

@@ -85,7 +85,7 @@ void OffloadedBlocks::begin(bool trains) {
   trains_ = trains;
   if (!trains) return;  // graphs of training that were recorded still hold
   top_ = 0;
-  std::fill(blocks_.begin(), blocks_.end(), Away{});
+  std::fill(blocks_.begin(), blocks_.end(), OnHost{});
 }
 
 TensorView OffloadedBlocks::on_host(std::size_t begin, std::size_t bytes) const {
@@ -128,17 +128,17 @@ Arena& OffloadedBlocks::open(Stream& stream, std::size_t block) {
 }
 
 // One event for both copies: the queue keeps their order.
-void OffloadedBlocks::leave(Stream& stream, std::size_t block) {
+void OffloadedBlocks::offload(Stream& stream, std::size_t block) {
   if (!trains_) return;
-  Away& away = blocks_[block];
+  OnHost& copy = blocks_[block];
   Place& place = shared_.kept(block);
-  away.kept_bytes = place.memory.mark();
-  away.kept_begin = take(away.kept_bytes);
-  away.input_begin = take(away.input_bytes);
+  copy.kept_bytes = place.memory.mark();
+  copy.kept_begin = take(copy.kept_bytes);
+  copy.input_begin = take(copy.input_bytes);
   shared_.reached_.record(stream);
   shared_.reached_.hold(shared_.out_.stream());
-  copy_out(place, away.kept_begin, away.kept_bytes);
-  copy_out(shared_.input(block), away.input_begin, away.input_bytes);
+  copy_out(place, copy.kept_begin, copy.kept_bytes);
+  copy_out(shared_.input(block), copy.input_begin, copy.input_bytes);
 }
 
 void OffloadedBlocks::copy_out(Place& place, std::size_t begin, std::size_t bytes) {
@@ -151,24 +151,24 @@ void OffloadedBlocks::copy_out(Place& place, std::size_t begin, std::size_t byte
   shared_.traffic_.to_host += static_cast<std::int64_t>(bytes);
 }
 
-void OffloadedBlocks::expect(Stream& stream) {
+void OffloadedBlocks::prefetch_last(Stream& stream) {
   const std::size_t all = blocks_.size();
-  for (std::size_t i = all; i > 0 && i + 2 > all; --i) bring(stream, i - 1);
+  for (std::size_t i = all; i > 0 && i + 2 > all; --i) prefetch(stream, i - 1);
 }
 
-void OffloadedBlocks::come_back(Stream& stream, std::size_t block) {
-  bring(stream, block);
+void OffloadedBlocks::reload(Stream& stream, std::size_t block) {
+  prefetch(stream, block);
   for (Place* const place : {&shared_.kept(block), &shared_.input(block)}) {
     if (place->arrives) place->arrived.hold(stream);
     wait_in_plan(shared_.device_, place->arriving);
   }
-  if (block > 0) bring(stream, block - 1);
+  if (block > 0) prefetch(stream, block - 1);
 }
 
-void OffloadedBlocks::bring(Stream& stream, std::size_t block) {
-  const Away& away = blocks_[block];
-  copy_in(stream, shared_.kept(block), block, away.kept_begin, away.kept_bytes);
-  copy_in(stream, shared_.input(block), block, away.input_begin, away.input_bytes);
+void OffloadedBlocks::prefetch(Stream& stream, std::size_t block) {
+  const OnHost& copy = blocks_[block];
+  copy_in(stream, shared_.kept(block), block, copy.kept_begin, copy.kept_bytes);
+  copy_in(stream, shared_.input(block), block, copy.input_begin, copy.input_bytes);
 }
 
 // The place may still be read by the block that was there, and by a copy to the host:

@@ -16,7 +16,7 @@
 #include "base/event.hpp"
 #include "base/memory.hpp"
 #include "base/work_meter.hpp"
-#include "model/kept_blocks.hpp"
+#include "model/activation_storage.hpp"
 
 namespace trireme::engine {
 
@@ -24,7 +24,7 @@ namespace trireme::engine {
 struct OffloadDemand {
   std::array<std::size_t, 2> kept{};
   std::array<std::size_t, 3> inputs{};
-  std::vector<std::size_t> away;
+  std::vector<std::size_t> host;
 
   std::size_t device_bytes() const;
 };
@@ -89,7 +89,7 @@ class ActivationOffload {
 
 // What the blocks of one microbatch of a chunk keep. Between two calls of begin() the
 // blocks go forward and backward once.
-class OffloadedBlocks final : public model::KeptBlocks {
+class OffloadedBlocks final : public model::ActivationStorage {
  public:
   // `moved` blocks; `bytes` of the host's memory. `shared` outlives this.
   OffloadedBlocks(ActivationOffload& shared, std::size_t moved, std::size_t bytes);
@@ -97,21 +97,21 @@ class OffloadedBlocks final : public model::KeptBlocks {
   // Another microbatch. Without training nothing is copied, since nothing comes back.
   void begin(bool trains);
   // Backward comes soon: the last blocks' activations begin to come back.
-  void expect(Stream& stream);
+  void prefetch_last(Stream& stream);
 
   std::size_t moved() const override { return blocks_.size(); }
   TensorView input(Stream& stream, std::size_t block, DType dtype,
                    const Shape& shape) override;
   Arena& open(Stream& stream, std::size_t block) override;
-  void leave(Stream& stream, std::size_t block) override;
-  void come_back(Stream& stream, std::size_t block) override;
+  void offload(Stream& stream, std::size_t block) override;
+  void reload(Stream& stream, std::size_t block) override;
 
   std::size_t peak_bytes() const { return peak_; }
 
  private:
   using Place = ActivationOffload::Place;
   // A block's activations on the host: what it keeps, and behind that its input.
-  struct Away {
+  struct OnHost {
     std::size_t kept_begin = 0, kept_bytes = 0, input_begin = 0, input_bytes = 0;
   };
 
@@ -121,10 +121,10 @@ class OffloadedBlocks final : public model::KeptBlocks {
   void copy_out(Place& place, std::size_t begin, std::size_t bytes);
   void copy_in(Stream& stream, Place& place, std::size_t block, std::size_t begin,
                std::size_t bytes);
-  void bring(Stream& stream, std::size_t block);
+  void prefetch(Stream& stream, std::size_t block);
 
   ActivationOffload& shared_;
-  std::vector<Away> blocks_;
+  std::vector<OnHost> blocks_;
   Buffer memory_;  // u8, on the host
   std::size_t top_ = 0, peak_ = 0, capacity_;
   bool trains_ = false;

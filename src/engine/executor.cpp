@@ -355,7 +355,7 @@ void Executor::backward(const schedule::Action& action, const Work& work,
   const std::size_t c = to_size(action.chunk);
   RankModel::Chunk& chunk = model_.chunks()[c];
   Live& mine = live(c, action.microbatch);
-  if (mine.blocks && !recording_.rests_activations) mine.blocks->expect(stream);
+  if (mine.blocks && !recording_.rests_activations) mine.blocks->prefetch_last(stream);
   TensorView dy_TD;
   if (chunk.after_here) {
     dy_TD = mine.forward->output;
@@ -369,7 +369,7 @@ void Executor::backward(const schedule::Action& action, const Work& work,
   compute(action, work, stream, [&](WeightAccess& weights) {
     mine.keep_forward();
     mine.defers = split;
-    if (mine.blocks && recording_.rests_activations) mine.blocks->expect(stream);
+    if (mine.blocks && recording_.rests_activations) mine.blocks->prefetch_last(stream);
     nn::WeightGradients gradients(weights, split ? &mine.deferred : nullptr);
     nn::Pass p = pass(work, stream, action.microbatch, mine, gradients);
     chunk.stage->backward(p, dy_TD, chunk.first ? TensorView() : mine.input,

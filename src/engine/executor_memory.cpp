@@ -141,7 +141,7 @@ std::unique_ptr<OffloadedBlocks> Executor::offloaded_blocks(int c) {
   const auto blocks = static_cast<double>(stage.blocks.count());
   if (!offload_ || blocks == 0) return nullptr;
   const double moved = std::ceil(config_.parallel.offload_activations_fraction * blocks);
-  const std::vector<std::size_t>& away = demand_.offloaded.away;
+  const std::vector<std::size_t>& away = demand_.offloaded.host;
   return std::make_unique<OffloadedBlocks>(*offload_, static_cast<std::size_t>(moved),
                                            away.empty() ? 0 : away[to_size(c)]);
 }
@@ -200,7 +200,7 @@ void Executor::note_demand(std::int64_t kernels,
       if (live.blocks) away = std::max(away, live.blocks->peak_bytes());
     }
     demand_.saved.push_back(most);
-    demand_.offloaded.away.push_back(away);
+    demand_.offloaded.host.push_back(away);
   }
   demand_.scratch = scratch_->peak_bytes();
   demand_.recomputed = recomputed_->peak_bytes();
@@ -211,7 +211,7 @@ Executor::Bytes Executor::bytes() const {
   sum.activations = demand_.recomputed + demand_.offloaded.device_bytes();
   for (std::size_t c = 0; c < memory_.size(); ++c) {
     sum.activations += memory_[c].live.size() * demand_.saved[c];
-    if (offload_) sum.offloaded += memory_[c].live.size() * demand_.offloaded.away[c];
+    if (offload_) sum.offloaded += memory_[c].live.size() * demand_.offloaded.host[c];
     for (const GradientIn& gradient : memory_[c].gradients_in)
       sum.received_gradients += gradient.memory.bytes();
   }

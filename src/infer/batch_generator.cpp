@@ -166,7 +166,7 @@ TensorView BatchGenerator::sampled_rows(nn::Pass& pass, const InFlight& step,
   const TensorView rows_RD =
       scratch_->take(x_TD.dtype(), {R, x_TD.dim(1)}, "sampled rows");
   kernels::embedding(pass.stream, ids_.view().rows(2 * options_.step_tokens, R), x_TD, 0,
-                     false, rows_RD);
+                     kernels::Accumulate::no, rows_RD);
   return rows_RD;
 }
 

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "kernels/elementwise.hpp"
-#include "model/kept_blocks.hpp"
+#include "model/activation_storage.hpp"
 
 namespace trireme::infer {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 // of the blocks take turns in two places. A pass takes the memory of one block, whatever
 // the number of blocks is. Between blocks, messages of other lanes move on: a stage that
 // waits for a long one needs its sender's hand.
-class PassingBlocks final : public model::KeptBlocks {
+class PassingBlocks final : public model::ActivationStorage {
  public:
   PassingBlocks(std::size_t blocks, Arena& arena, comm::Group& pipeline)
       : blocks_(blocks), arena_(arena), pipeline_(pipeline) {}
@@ -30,10 +30,10 @@ class PassingBlocks final : public model::KeptBlocks {
     mark_ = arena_.mark();
     return arena_;
   }
-  void leave(Stream& /*stream*/, std::size_t /*block*/) override {
+  void offload(Stream& /*stream*/, std::size_t /*block*/) override {
     arena_.release(mark_);
   }
-  void come_back(Stream& /*stream*/, std::size_t /*block*/) override {
+  void reload(Stream& /*stream*/, std::size_t /*block*/) override {
     fail(Status::internal, "what a block kept is gone where no backward follows");
   }
 

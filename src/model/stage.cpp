@@ -82,9 +82,9 @@ TensorView Stage::forward(nn::Pass& pass, const TensorView& input, Saved& saved)
   std::size_t turn = 0;
   const auto output_for = [&](std::size_t reader) {
     if (!partitions(reader)) {
-      KeptBlocks* const mover = mover_of(reader, saved);
-      return mover ? mover->input(pass.stream, reader, config_.dtype, shape)
-                   : pass.saved.take(config_.dtype, shape, "stage.x");
+      ActivationStorage* const storage = storage_of(reader, saved);
+      return storage ? storage->input(pass.stream, reader, config_.dtype, shape)
+                     : pass.saved.take(config_.dtype, shape, "stage.x");
     }
     TensorView& place = turns[turn++ % 2];
     if (place.shape().rank() == 0) {
@@ -118,16 +118,16 @@ nn::Recompute Stage::recompute_of(std::size_t i) const {
   return layer < config_.recompute_layers ? config_.recompute : nn::Recompute{};
 }
 
-KeptBlocks* Stage::mover_of(std::size_t i, const Saved& saved) const {
+ActivationStorage* Stage::storage_of(std::size_t i, const Saved& saved) const {
   return saved.kept != nullptr && i < saved.kept->moved() ? saved.kept : nullptr;
 }
 
 void Stage::forward_block(nn::Pass& pass, std::size_t i, const TensorView& x_TD,
                           const TensorView& y_TD, Saved& saved) const {
-  KeptBlocks* const mover = mover_of(i, saved);
-  Arena& kept = mover ? mover->open(pass.stream, i) : pass.saved;
+  ActivationStorage* const storage = storage_of(i, saved);
+  Arena& kept = storage ? storage->open(pass.stream, i) : pass.saved;
   run_block(pass.with_saved(kept), i, x_TD, y_TD, saved);
-  if (mover) mover->leave(pass.stream, i);
+  if (storage) storage->offload(pass.stream, i);
 }
 
 void Stage::run_block(nn::Pass pass, std::size_t i, const TensorView& x_TD,
@@ -190,7 +190,8 @@ void Stage::backward(nn::Pass& pass, const TensorView& dy_TD, const TensorView& 
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     const TensorView dinput_TD =
         deferred ? pass.saved.take(config_.dtype, shape, "stage.dx") : d_TD;
-    if (KeptBlocks* const mover = mover_of(i, saved)) mover->come_back(pass.stream, i);
+    if (ActivationStorage* const storage = storage_of(i, saved))
+      storage->reload(pass.stream, i);
     weights_->fetch(module_of(i), Direction::backward);
     pass.weight_gradients.open(module_of(i));
     backward_block(pass, i, d_TD, dinput_TD, saved);

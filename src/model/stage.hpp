@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "model/kept_blocks.hpp"
+#include "model/activation_storage.hpp"
 #include "model/model_config.hpp"
 #include "model/rotary_tables.hpp"
 #include "nn/block.hpp"
@@ -50,7 +50,7 @@ class Stage {
     std::vector<TensorView> inputs_TD;  // of the blocks that recompute
     nn::Head::Saved head;
     TensorView output_TD;
-    KeptBlocks* kept = nullptr;  // null: blocks keep everything in Pass::saved
+    ActivationStorage* kept = nullptr;  // null: blocks keep everything in Pass::saved
   };
 
   // Builds the Params; their memory is bound later (optim::ParameterStore). `device`:
@@ -108,7 +108,7 @@ class Stage {
   // Whether a block keeps only this rank's part of its input.
   bool partitions(std::size_t block) const;
   // Where the blocks' activations do not stay in Pass::saved, else null.
-  KeptBlocks* mover_of(std::size_t block, const Saved& saved) const;
+  ActivationStorage* storage_of(std::size_t block, const Saved& saved) const;
   int module_of(std::size_t block) const;
   void forward_block(nn::Pass& pass, std::size_t i, const TensorView& x_TD,
                      const TensorView& y_TD, Saved& saved) const;

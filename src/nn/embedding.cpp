@@ -44,7 +44,8 @@ void Embedding::forward(Pass& pass, const TensorView& tokens_T, const TensorView
   // row
   TensorView partial_TD =
       pass.scratch.take(table_.value.dtype(), {T, config_.hidden}, "embedding.partial");
-  kernels::embedding(pass.stream, tokens_T, table_.value, rows_.begin, false, partial_TD);
+  kernels::embedding(pass.stream, tokens_T, table_.value, rows_.begin,
+                     kernels::Accumulate::no, partial_TD);
   partial_TD = in_type(pass, partial_TD, x_TD.dtype());
   // 2. leave the region
   const TensorView sum_TD = region_.leave(pass.stream, pass.scratch, partial_TD).wait();
@@ -53,9 +54,9 @@ void Embedding::forward(Pass& pass, const TensorView& tokens_T, const TensorView
     kernels::scale(pass.stream, x_TD, rounded(config_.scale, x_TD.dtype()));
   // 3. positions
   if (config_.positions > 0) {
-    kernels::embedding(pass.stream,
-                       pass.microbatch.positions_T.rows(outside.begin, outside.count()),
-                       in_type(pass, positions_.value, x_TD.dtype()), 0, true, x_TD);
+    kernels::embedding(
+        pass.stream, pass.microbatch.positions_T.rows(outside.begin, outside.count()),
+        in_type(pass, positions_.value, x_TD.dtype()), 0, kernels::Accumulate::yes, x_TD);
   }
   // 4. dropout
   if (drops(pass, config_.dropout)) dropout(pass, region_, config_.dropout, x_TD, x_TD);

@@ -91,8 +91,8 @@ kernels::AttentionShape LatentAttention::shape(Pass& pass) const {
   return shape;
 }
 
-void LatentAttention::turn(Pass& pass, const TensorView& x, std::int64_t heads,
-                           std::int64_t first, Direction direction) const {
+void LatentAttention::rotate(Pass& pass, const TensorView& x, std::int64_t heads,
+                             std::int64_t first, Direction direction) const {
   kernels::rope(pass.stream, x, {heads, first, config_.neighbours},
                 pass.microbatch.positions_T, rotary_.of_text(pass.microbatch.text_length),
                 direction);
@@ -110,7 +110,7 @@ void LatentAttention::make_queries(Pass& pass, Saved& saved) const {
     from = saved.q_small_TQ;
   }
   q_.forward(pass, from, {}, q_THK, saved.q);
-  turn(pass, q_THK, heads_.count(), plain_width(), Direction::forward);
+  rotate(pass, q_THK, heads_.count(), plain_width(), Direction::forward);
 }
 
 TensorView LatentAttention::make_latent(Pass& pass, Saved& saved) const {
@@ -120,7 +120,7 @@ TensorView LatentAttention::make_latent(Pass& pass, Saved& saved) const {
   saved.c_TC = pass.saved.take(dtype, {T, C}, "attention.latent normed");
   latent_down_.forward(pass, saved.x_TD, latent_down_bias_.value, small_TC,
                        saved.latent_down);
-  turn(pass, small_TC.columns(C, R), 1, 0, Direction::forward);
+  rotate(pass, small_TC.columns(C, R), 1, 0, Direction::forward);
   latent_norm_->forward(pass, small_TC.columns(0, C), saved.c_TC, saved.latent_norm);
   return small_TC;
 }
@@ -245,7 +245,7 @@ LatentAttention::Projected LatentAttention::queries_backward(Pass& pass,
                                                              const TensorView& dq_THK,
                                                              const Saved& saved,
                                                              const TensorView& dx_TD) {
-  turn(pass, dq_THK, heads_.count(), plain_width(), Direction::backward);
+  rotate(pass, dq_THK, heads_.count(), plain_width(), Direction::backward);
   const Linear::Gradient dq = q_.output_gradient(pass, dq_THK);
   if (!has_small_query()) {
     q_.input_gradient(pass, dq, dx_TD);
@@ -277,7 +277,7 @@ LatentAttention::Projected LatentAttention::keys_and_values_backward(
   kernels::copy_heads(stream, {d.v_THK, H, 0}, {dup_TH, H, N}, V);
   const TensorView dsmall_TC = pass.kept().take(dtype, {T, C + R}, "attention.dlatent");
   kernels::sum_heads(stream, {d.k_THK, H, N}, {dsmall_TC, 1, C}, R);
-  turn(pass, dsmall_TC.columns(C, R), 1, 0, Direction::backward);
+  rotate(pass, dsmall_TC.columns(C, R), 1, 0, Direction::backward);
   const Linear::Gradient dup = latent_up_.output_gradient(pass, dup_TH);
   {
     const ArenaScope scope(pass.scratch);

@@ -88,8 +88,8 @@ class LatentAttention {
   // vectors: queries are taken to them, in place of keys to queries.
   void attend_to_latents(Pass& pass, const TensorView& small_TC, const Saved& saved,
                          const TensorView& o_THV) const;
-  void turn(Pass& pass, const TensorView& x, std::int64_t heads, std::int64_t first,
-            Direction direction) const;
+  void rotate(Pass& pass, const TensorView& x, std::int64_t heads, std::int64_t first,
+              Direction direction) const;
   // qkv -> o, lse, which are taken from `arena`.
   void attend(Pass& pass, Arena& arena, Saved& saved) const;
   // The columns of o that count, [T, H V], in `arena`.

@@ -209,7 +209,8 @@ void Moe::shared_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const
          saved.gate_T1);
   kernels::router_scores(pass.stream, kernels::RouterScore::sigmoid, saved.gate_T1,
                          saved.gate_T1);
-  kernels::combine_rows(pass.stream, saved.shared_TD, {}, saved.gate_T1, false, y_TD);
+  kernels::combine_rows(pass.stream, saved.shared_TD, {}, saved.gate_T1,
+                        kernels::Accumulate::no, y_TD);
 }
 
 // The gradient of the gate is that of this rank's part of the expert's output.

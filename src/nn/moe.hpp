@@ -129,6 +129,10 @@ class Moe {
 
  private:
   bool has_shared() const { return config_.shared_feed_forward > 0; }
+  // Experts' results are added to what the shared expert has written.
+  kernels::Accumulate onto_shared() const {
+    return has_shared() ? kernels::Accumulate::yes : kernels::Accumulate::no;
+  }
   bool has_biases() const { return config_.expert_names.biases; }
   bool has_shared_biases() const { return has_shared() && config_.shared_names.biases; }
   bool has_gate() const { return has_shared() && !config_.shared_gate.empty(); }

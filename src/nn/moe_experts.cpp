@@ -35,7 +35,7 @@ void Moe::experts_forward(Pass& pass, const TensorView& y_TD, Saved& saved) cons
   feed_forward(pass, out_RD, saved);
   // 3. and back to their source ranks
   saved.returned_ND = dispatch.combine(stream, pass.saved, pass.scratch, saved.route,
-                                       out_RD, saved.weights_TK, has_shared(), y_TD);
+                                       out_RD, saved.weights_TK, onto_shared(), y_TD);
 }
 
 // Step 2. of experts_forward().
@@ -117,7 +117,7 @@ void Moe::rounds_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const
                                    saved.returned_ND);
   }
   kernels::combine_rows(stream, saved.returned_ND, all.row_TK, saved.weights_TK,
-                        has_shared(), y_TD);
+                        onto_shared(), y_TD);
 }
 
 // Rounds in reverse: the last one was kept, the rows of the others come once more. The
@@ -158,7 +158,8 @@ Moe::RowsGradient Moe::rounds_backward(Pass& pass, const TensorView& dy_TD, Save
     dispatch.to_source_ranks(stream, pass.scratch, saved.route, drows_RD, dleaving_ND);
     if (round > 0) post_rows_gradient(pass, saved, rows);
   }
-  kernels::combine_rows(stream, dleaving_ND, all.route.row_TK, {}, false, dx_TD);
+  kernels::combine_rows(stream, dleaving_ND, all.route.row_TK, {},
+                        kernels::Accumulate::no, dx_TD);
   return rows;
 }
 

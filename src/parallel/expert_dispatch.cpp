@@ -296,12 +296,14 @@ void ExpertDispatch::dispatch_backward(Stream& stream, Arena& scratch, const Rou
                                "dispatch.dleaving");
     to_source_ranks(stream, scratch, route, drows_RD, dleaving_ND);
   }
-  kernels::combine_rows(stream, dleaving_ND, route.row_TK, {}, false, dx_TD);
+  kernels::combine_rows(stream, dleaving_ND, route.row_TK, {}, kernels::Accumulate::no,
+                        dx_TD);
 }
 
 TensorView ExpertDispatch::combine(Stream& stream, Arena& arena, Arena& scratch,
                                    const Route& route, const TensorView& rows_RD,
-                                   const TensorView& weights_TK, bool accumulate,
+                                   const TensorView& weights_TK,
+                                   kernels::Accumulate accumulate,
                                    const TensorView& y_TD) const {
   TensorView returned_ND = rows_RD;
   if (size() > 1) {

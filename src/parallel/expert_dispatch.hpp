@@ -89,7 +89,7 @@ class ExpertDispatch {
   // needs. Collective.
   TensorView combine(Stream& stream, Arena& arena, Arena& scratch, const Route& route,
                      const TensorView& rows_RD, const TensorView& weights_TK,
-                     bool accumulate, const TensorView& y_TD) const;
+                     kernels::Accumulate accumulate, const TensorView& y_TD) const;
   // drows_RD, taken from `arena`, and dweights_TK (written) from dy_TD. Collective.
   TensorView combine_backward(Stream& stream, Arena& arena, Arena& scratch,
                               const Route& route, const TensorView& dy_TD,

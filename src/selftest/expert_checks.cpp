@@ -167,7 +167,7 @@ void check_combine(Probe& probe, DType dtype, std::int64_t D) {
       back[at] = w[i] * u[to];
       slopes[i] += u[to] * e[at];
     }
-  kernels::combine_rows(probe.stream(), rows, row, weights, true, y);
+  kernels::combine_rows(probe.stream(), rows, row, weights, kernels::Accumulate::yes, y);
   kernels::combine_rows_backward(probe.stream(), dy, rows, row, weights, drows, dweights);
   const double error = 16 * roundoff(wide);
   probe.close(dtype, y.values(), sum, error);

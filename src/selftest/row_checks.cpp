@@ -137,9 +137,9 @@ void check_embedding(Probe& probe, DType dtype) {
     const auto width = static_cast<std::size_t>(D);
     const Vector looked_up = reference::embedding(index, table.values(), width, first);
     const Vector sum = added(y.values(), looked_up);
-    kernels::embedding(probe.stream(), ids, table, first, true, y);
+    kernels::embedding(probe.stream(), ids, table, first, kernels::Accumulate::yes, y);
     probe.close(dtype, y.values(), sum, 8 * roundoff(sums));
-    kernels::embedding(probe.stream(), ids, table, first, false, y);
+    kernels::embedding(probe.stream(), ids, table, first, kernels::Accumulate::no, y);
     probe.equal(y.values(), looked_up);
     const Tensor dtable = probe.zeros(sums, {R, D}, 8);
     kernels::embedding_backward(probe.stream(), dy, ids, first, dtable);

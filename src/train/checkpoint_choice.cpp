@@ -135,10 +135,10 @@ ChosenCheckpoint named(comm::World& world, const config::RunConfig& config,
 }  // namespace
 
 ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& config,
-                                   bool mend, const FindElsewhere& find) {
+                                   Repair repair, const FindElsewhere& find) {
   const std::string& resume = config.checkpoint.resume;
   const std::string folder = config.run.directory + "/checkpoints";
-  const std::vector<std::int64_t> steps = checkpoint_steps(world, folder, mend);
+  const std::vector<std::int64_t> steps = checkpoint_steps(world, folder, repair);
   world.agree([&] {
     require(
         resume != "never" || steps.empty(), Status::cannot_create,
@@ -149,13 +149,13 @@ ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& 
   ChosenCheckpoint from;
   if (resume == "never") return from;
   if (resume != "auto") {
-    if (mend) mend_latest(world, folder, steps, resume);
+    if (repair == Repair::yes) repair_latest(world, folder, steps, resume);
     from = named(world, config, folder, steps, find);
   }
   bool own = from.of_copies;
   if (!from.reader) {
-    from = mend ? newest_whole_checkpoint(world, folder, steps, find)
-                : choose(world, folder, steps, find);
+    from = repair == Repair::yes ? newest_whole_checkpoint(world, folder, steps, find)
+                                 : choose(world, folder, steps, find);
     own = from.reader != nullptr;
   }
   if (own && resume != "auto")
@@ -174,14 +174,14 @@ ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& 
 }
 
 std::vector<std::int64_t> checkpoint_steps(comm::World& world,
-                                           const std::string& directory, bool mend) {
+                                           const std::string& directory, Repair repair) {
   std::ostringstream list;
   std::vector<std::string> names;
-  if (mend) names = io::clear_leftovers(world, directory);
+  if (repair == Repair::yes) names = io::clear_leftovers(world, directory);
   world.agree([&] {
     if (world.rank() != 0) return;
     for (const std::int64_t step :
-         mend ? io::steps_among(names) : io::steps_in(directory))
+         repair == Repair::yes ? io::steps_among(names) : io::steps_in(directory))
       list << step << ' ';
   });
   std::istringstream words(world.broadcast(list.str()));
@@ -206,7 +206,7 @@ ChosenCheckpoint newest_whole_checkpoint(comm::World& world, const std::string& 
                                          const FindElsewhere& find) {
   ChosenCheckpoint chosen = choose(world, directory, steps, find);
   if (chosen.of_copies) {
-    mend_latest(world, directory, steps);
+    repair_latest(world, directory, steps);
   } else if (chosen.reader) {
     world.agree([&] {
       if (world.rank() == 0) io::point_latest(directory, last_name_of(chosen.path));
@@ -215,8 +215,8 @@ ChosenCheckpoint newest_whole_checkpoint(comm::World& world, const std::string& 
   return chosen;
 }
 
-void mend_latest(comm::World& world, const std::string& directory,
-                 const std::vector<std::int64_t>& steps, const std::string& next) {
+void repair_latest(comm::World& world, const std::string& directory,
+                   const std::vector<std::int64_t>& steps, const std::string& next) {
   world.agree([&] {
     if (world.rank() != 0 || steps.empty()) return;
     const std::string newest = io::step_name(steps.front());

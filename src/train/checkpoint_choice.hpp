@@ -23,6 +23,9 @@ struct ChosenCheckpoint {
   bool of_other = false;   // of another run.directory
 };
 
+// Whether what a crash left in the folder of checkpoints is put right.
+enum class Repair : bool { no, yes };
+
 // Looks for a checkpoint elsewhere: the newest whole one of a step after `after`, but not
 // after `last`; no reader: none. Collective.
 using FindElsewhere =
@@ -30,18 +33,19 @@ using FindElsewhere =
 
 // What checkpoint.resume of a run means; no reader: the run begins. A path outside the
 // run's own checkpoints/ begins the run, which goes on from its own later ones, on the
-// disk or elsewhere, as with "auto". `mend`: what a crash
-// left in the folder is mended as below, else nothing is written. Collective. Throws an
+// disk or elsewhere, as with "auto". Repair::yes: what a crash left in the folder is
+// repaired as below, else nothing is written. Collective. Throws an
 // Agreed Error(cannot_create) where the folder holds checkpoints that the run may not
 // have, Error(bad_content) as below and where the mesh may not change, and as readers do.
 ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& config,
-                                   bool mend, const FindElsewhere& find = {});
+                                   Repair repair, const FindElsewhere& find = {});
 
 // Steps that have a checkpoint below `directory`, complete or not, as rank 0 sees them:
-// newest first. `mend`: what a crash left in the folder is removed before, for which rank
-// 0 holds the run's lock. Collective. Throws an Agreed Error(cannot_create) or Error(io).
+// newest first. Repair::yes: what a crash left in the folder is removed before, for which
+// rank 0 holds the run's lock. Collective. Throws an Agreed Error(cannot_create) or
+// Error(io).
 std::vector<std::int64_t> checkpoint_steps(comm::World& world,
-                                           const std::string& directory, bool mend);
+                                           const std::string& directory, Repair repair);
 
 // The newest checkpoint below `directory` whose files are as they were written, all
 // digests compared, which the ranks share out, or the one elsewhere that is newer; none
@@ -64,7 +68,7 @@ std::string first_damage(comm::World& world, io::CheckpointReader& reader);
 // `steps`: checkpoint_steps() of the directory. `next`: what will be read and proved
 // next: if that is the newest, and `latest` names it, nothing is read for it here.
 // Collective. Throws an Agreed Error(cannot_create) or Error(io).
-void mend_latest(comm::World& world, const std::string& directory,
-                 const std::vector<std::int64_t>& steps, const std::string& next = "");
+void repair_latest(comm::World& world, const std::string& directory,
+                   const std::vector<std::int64_t>& steps, const std::string& next = "");
 
 }  // namespace trireme::train

@@ -106,7 +106,8 @@ io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
                                const std::vector<io::TensorBox>& boxes, bool verified) {
   std::optional<io::CheckpointReader> reader;
   world.agree([&] {
-    if (world.rank() == 0) reader.emplace(path, 0, verified ? 0 : 1);
+    if (world.rank() == 0)
+      reader.emplace(path, verified ? io::no_digests : io::DigestShare{});
   });
   const auto info = from_text(world.broadcast(reader ? to_text(reader->info()) : ""));
   const auto tensors =

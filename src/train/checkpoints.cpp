@@ -126,7 +126,7 @@ ChosenCheckpoint Checkpoints::choose() {
     find = [&](std::int64_t after, std::int64_t last) {
       return partner_->find(after, last, engine::checkpoint_boxes(engine_, mesh_));
     };
-  return chosen_checkpoint(world_, config_, true, find);
+  return chosen_checkpoint(world_, config_, Repair::yes, find);
 }
 
 std::vector<io::TensorBox> Checkpoints::boxes() {
@@ -147,7 +147,7 @@ void Checkpoints::keep_files(const io::CheckpointReader* from) {
       kept_ = convert::kept_files(start);
       convert::leave_out_odd_names(start, kept_);
     } else {
-      kept_ = convert::kept_files(io::CheckpointReader(start, 0, 0));
+      kept_ = convert::kept_files(io::CheckpointReader(start, io::no_digests));
     }
   });
 }

@@ -173,7 +173,7 @@ void StartWeights::read(const io::TensorBox& box) const {
 void check_start(comm::World& world, const config::RunConfig& config,
                  const std::string& deck, const launch::ComputeDevice& on,
                  const std::vector<ReferencePart>& pairs) {
-  const ChosenCheckpoint from = chosen_checkpoint(world, config, false);
+  const ChosenCheckpoint from = chosen_checkpoint(world, config, Repair::no);
   if (!from.reader && config.start_from.empty()) return;
   if (from.reader) identify_base(world, config, from.reader.get());
   std::vector<io::TensorBox> boxes;

@@ -382,8 +382,10 @@ void KernelBench::rows(const Model& m) {
     };
   });
   table.add("embedding " + m.name, {2 * unit}, [&]() -> Call {
-    return [at = Tensor::indices(s, m.T, m.V), e = normal({m.V, m.D}), y = normal(shape)](
-               Stream& stream) { kernels::embedding(stream, at, e, 0, false, y); };
+    return [at = Tensor::indices(s, m.T, m.V), e = normal({m.V, m.D}),
+            y = normal(shape)](Stream& stream) {
+      kernels::embedding(stream, at, e, 0, kernels::Accumulate::no, y);
+    };
   });
   table.add("embedding backward " + m.name, {unit + sums}, [&]() -> Call {
     return [at = Tensor::indices(s, m.T, m.V), dy = normal(shape), de = wide({m.V, m.D})](

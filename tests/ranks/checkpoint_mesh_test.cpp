@@ -138,7 +138,7 @@ TEST(CheckpointMesh, Read) {
     EXPECT_EQ(info.step, 2);
     engine.store().refresh_weights();
     EXPECT_EQ(digests_of(engine, mesh), record.digests);
-    const io::CheckpointReader reader(stem(source), 0, 0);
+    const io::CheckpointReader reader(stem(source), io::no_digests);
     expect_states(engine, reader);
     AtGradients nobody;
     const double loss = step_of(engine, config, mesh, nobody).loss;

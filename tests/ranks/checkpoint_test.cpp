@@ -97,7 +97,7 @@ std::string output_of(const std::string& command) {
 TEST(Checkpoint, ReadsOnAnyOtherCut) {
   const SharedFolder folder;
   write_fake(folder.path() + "/run/checkpoints", 7);
-  const CheckpointReader reader(folder.path() + "/run", world().rank(), world().size());
+  const CheckpointReader reader(folder.path() + "/run", {world().rank(), world().size()});
   EXPECT_EQ(reader.directory(), folder.path() + "/run/checkpoints/step-00000007");
   EXPECT_EQ(reader.info().step, 7);
   EXPECT_EQ(reader.info().tokens, 7000);

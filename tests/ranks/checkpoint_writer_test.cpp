@@ -474,7 +474,7 @@ TEST(CheckpointWriter, ReadsTheBytesItNeeds) {
   write_checkpoint(world(), folder.path(), fake_info(1), rows, 0);
   constexpr std::int64_t whole = 600 * 512 * 4, slack = 40000;
   std::int64_t before = bytes_read();
-  const CheckpointReader reader(folder.path(), rank, ranks);
+  const CheckpointReader reader(folder.path(), {rank, ranks});
   EXPECT_LE(bytes_read() - before, whole / ranks + slack);
   EXPECT_GE(world().sum(static_cast<double>(bytes_read() - before)), double{whole});
   // Columns, of which every shard holds a part.

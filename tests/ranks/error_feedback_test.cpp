@@ -153,7 +153,7 @@ TEST(ErrorFeedback, GoesOnFromACheckpoint) {
     const auto load = [&](engine::Engine& engine) {
       const auto all = engine::checkpoint_boxes(engine, mesh);
       const auto boxes = train::boxes_to_load(
-          world(), io::CheckpointReader(directory, 0, 0), all, "adamw");
+          world(), io::CheckpointReader(directory, io::no_digests), all, "adamw");
       carried = boxes.size() == all.size();
       train::load_by_all(world(), directory, boxes);
       engine.store().refresh_weights();
@@ -168,7 +168,7 @@ TEST(ErrorFeedback, GoesOnFromACheckpoint) {
     const auto move = [&](engine::Engine& engine) {
       const auto all = engine::checkpoint_boxes(engine, elsewhere);
       const auto boxes = train::boxes_to_load(
-          world(), io::CheckpointReader(directory, 0, 0), all, "adamw");
+          world(), io::CheckpointReader(directory, io::no_digests), all, "adamw");
       EXPECT_LT(boxes.size(), all.size());
       train::load_by_all(world(), directory, boxes);
       engine.store().refresh_weights();

@@ -162,7 +162,7 @@ TEST(MoeRanks, RowsArriveInOrder) {
   EXPECT_EQ(MoeCase::values(rows), expected);
   Values ones(T, 1.0), y(T);
   dispatch.combine(stream, arena, arena, route, rows,
-                   TensorView(ones.data(), DType::f64, {T, 1}), false,
+                   TensorView(ones.data(), DType::f64, {T, 1}), kernels::Accumulate::no,
                    TensorView(y.data(), DType::f64, {T, 1}));
   x[3] = 0;
   EXPECT_EQ(y, x);

@@ -69,7 +69,7 @@ TEST(Optimizers, MuonIsThatOfOneRank) { compare("muon"); }
 void load(engine::Engine& engine, comm::Mesh& mesh, const std::string& directory,
           const std::string& optimizer) {
   const auto boxes =
-      train::boxes_to_load(world(), io::CheckpointReader(directory, 0, 0),
+      train::boxes_to_load(world(), io::CheckpointReader(directory, io::no_digests),
                            engine::checkpoint_boxes(engine, mesh), optimizer);
   train::load_by_all(world(), directory, boxes);
   engine.store().refresh_weights();

@@ -207,7 +207,7 @@ TEST(OuterRounds, EndWithCopiesThatAreAlike) {
 
 void load(engine::Engine& engine, comm::Mesh& mesh, const std::string& directory) {
   const auto boxes =
-      train::boxes_to_load(world(), io::CheckpointReader(directory, 0, 0),
+      train::boxes_to_load(world(), io::CheckpointReader(directory, io::no_digests),
                            engine::checkpoint_boxes(engine, mesh), "adamw");
   train::load_by_all(world(), directory, boxes);
   engine.store().refresh_weights();

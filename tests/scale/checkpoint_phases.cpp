@@ -117,7 +117,7 @@ void make_views(comm::World& world, const std::string& folder) {
 void resume(comm::World& world, const comm::Mesh& mesh, const std::string& folder,
             Share& share) {
   const train::ChosenCheckpoint chosen = train::newest_whole_checkpoint(
-      world, folder, train::checkpoint_steps(world, folder, true));
+      world, folder, train::checkpoint_steps(world, folder, train::Repair::yes));
   require(chosen.reader != nullptr, "{}: no checkpoint", folder);
   train::load_boxes(world, *chosen.reader, share.boxes(), train::replica_groups(mesh));
 }

@@ -57,7 +57,7 @@ int exchange(const Rank& rank, int number, Choice choice, double memory) {
     dispatch.to_source_ranks(stream, arena, part, rows_RD, home_ND);
   }
   const TensorView y_TD = arena.take(DType::f64, {T, 1}, "y");
-  kernels::combine_rows(stream, home_ND, all.row_TK, {}, false, y_TD);
+  kernels::combine_rows(stream, home_ND, all.row_TK, {}, kernels::Accumulate::no, y_TD);
   for (std::size_t t = 0; t < T; ++t)
     EXPECT_EQ(y_TD.data<double>()[t],
               (choice[2 * t] + choice[2 * t + 1] + 2) * x_TD.data<double>()[t]);

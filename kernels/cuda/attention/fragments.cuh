@@ -27,14 +27,14 @@ __device__ inline int warp_index() { return thread_index() / 32; }
 
 // Packs (8 elements, 16 bytes) change places within a row so that the same pack of 8
 // neighbouring rows lies in 8 different groups of banks: pack c of row r lies at place
-// c ^ turn(r).
+// c ^ swizzle(r).
 template <int K>
-__device__ inline int turn(int r) {
+__device__ inline int swizzle(int r) {
   return K % 64 == 0 ? r % 8 : r / 2 % 4;
 }
 // Starts to copy rows of a head to a tile of Count rows; rows from `valid` on are zero.
-// A thread copies the same pack of every Step-th row, whose turn() is the same. The loop
-// stays a loop: its addresses would take the registers that sums need.
+// A thread copies the same pack of every Step-th row, whose swizzle() is the same. The
+// loop stays a loop: its addresses would take the registers that sums need.
 template <int K, int Count, int Threads = threads, class T>
 __device__ inline void load_rows(const T* from, std::int64_t stride, int valid, T* to) {
   constexpr int packs = K / 8, Step = Threads / packs / 8 * 8;
@@ -53,7 +53,7 @@ __device__ inline void load_rows(const T* from, std::int64_t stride, int valid, 
 }
 
 // Where a lane reads its row of the 8 x 8 matrices of fragments. Tiles of fragments begin
-// at rows that are multiples of 16, where turn() begins anew.
+// at rows that are multiples of 16, where swizzle() begins anew.
 template <int K>
 struct Lane {
   int left_row, left_pack, right_row, right_pack;

@@ -19,7 +19,7 @@ inline constexpr double ln_2 = 0.69314718055994531;
 
 // A matrix whose row t of sequence b begins at data + b * sequence + t * row.
 template <class T>
-struct Rows {
+struct SequenceRows {
   T* data = nullptr;
   std::int64_t row = 0, sequence = 0;
 
@@ -32,7 +32,8 @@ struct Rows {
 // Rows from `first` on of each sequence of a view [B * S, n] or [B, C, n] of elements
 // T of base/dtype.hpp. An empty view has no data.
 template <class T>
-Rows<DeviceType<T>> rows_of(const TensorView& view, std::int64_t S, std::int64_t first) {
+SequenceRows<DeviceType<T>> rows_of(const TensorView& view, std::int64_t S,
+                                    std::int64_t first) {
   if (view.empty()) return {};
   const int row = view.shape().rank() - 2;
   return {elements_of<T>(view) + first * view.stride(row), view.stride(row),
@@ -43,8 +44,8 @@ Rows<DeviceType<T>> rows_of(const TensorView& view, std::int64_t S, std::int64_t
 template <class T>
 struct Target {
   using W = Wide<T>;
-  Rows<T> rounded;
-  Rows<W> sums;
+  SequenceRows<T> rounded;
+  SequenceRows<W> sums;
   bool added = false;
 
   // Two neighbours of the sums at once, if rows are aligned for that.
@@ -174,18 +175,18 @@ inline Geometry geometry_of(const AttentionShape& shape, const AttentionPart& pa
 template <class T>
 struct ForwardOperands {
   Geometry part;
-  Rows<T> q, k, v;
+  SequenceRows<T> q, k, v;
   Target<T> o;
-  Rows<Wide<T>> lse;    // may have no data
-  bool merged = false;  // o and lse hold earlier parts
+  SequenceRows<Wide<T>> lse;  // may have no data
+  bool merged = false;        // o and lse hold earlier parts
 };
 
 // Everything that backward reads and writes.
 template <class T>
 struct BackwardOperands {
   Geometry part;
-  Rows<T> d_o, q, k, v, o;
-  Rows<Wide<T>> lse, delta;  // delta = row sums of do * o
+  SequenceRows<T> d_o, q, k, v, o;
+  SequenceRows<Wide<T>> lse, delta;  // delta = row sums of do * o
   Target<T> dq, dk, dv;
 };
 

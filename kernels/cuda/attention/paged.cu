@@ -49,7 +49,7 @@ __device__ void write_element(void* data, DType type, std::int64_t i, W x) {
 // Rows of new keys or values and where they go.
 template <class T>
 struct Stored {
-  Rows<const T> x;
+  SequenceRows<const T> x;
   void* data;
   float* scales;
   const std::int32_t* packed;

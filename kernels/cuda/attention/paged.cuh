@@ -32,9 +32,9 @@ __device__ inline std::int64_t place_of(const std::int32_t* blocks, int position
 // Legend as in kernels/paged_attention.hpp; L positions of a block.
 template <class T>
 struct Operands {
-  Rows<const T> q;
-  Rows<T> o;
-  Rows<Wide<T>> lse;
+  SequenceRows<const T> q;
+  SequenceRows<T> o;
+  SequenceRows<Wide<T>> lse;
   Cache keys, values;
   const std::int32_t* packed;
   const std::int32_t* first;  // of row 0; nullptr: all rows see all positions

@@ -98,14 +98,14 @@ __global__ void add_runs(SortedTokens sorted, std::int64_t n, Rows<T> dy,
 }  // namespace
 
 void embedding(Stream& stream, const TensorView& index_T, const TensorView& table_RD,
-               std::int64_t first, bool accumulate, const TensorView& y_TD) {
+               std::int64_t first, Accumulate accumulate, const TensorView& y_TD) {
   visit_floating(y_TD.dtype(), [&]<class H>(H) {
     using T = DeviceType<H>;
     const Area area{y_TD.dim(0), y_TD.dim(1)};
     const bool aligned = starts_are_aligned(table_RD) && starts_are_aligned(y_TD);
     const LookUp<T, false> f{rows_of<H>(table_RD), rows_of<H>(y_TD),
                              elements_of<std::int32_t>(index_T), first, table_RD.dim(0)};
-    if (accumulate) {
+    if (accumulate == Accumulate::yes) {
       const LookUp<T, true> add{f.table, f.y, f.index, f.first, f.R};
       launch_over_rows<pack_elements<T>>(stream, area, aligned, add);
     } else {

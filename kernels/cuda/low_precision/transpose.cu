@@ -90,7 +90,7 @@ struct Encoded {
 
 // Where results go: rows as they come, and columns, dense. Either may be absent.
 template <class Bits>
-struct Turned {
+struct TransposeTarget {
   Bits* rows;
   std::int64_t row_stride;
   Bits* columns;
@@ -141,8 +141,8 @@ struct Tile {
 // aligned: all extents are whole packs, and all rows begin at multiples of 16 bytes.
 template <bool aligned, class Source>
 __global__ void __launch_bounds__(turn_threads, 2)
-    turn_kernel(Source source, std::int64_t M, std::int64_t K,
-                Turned<typename Source::Bits> to) {
+    transpose_kernel(Source source, std::int64_t M, std::int64_t K,
+                     TransposeTarget<typename Source::Bits> to) {
   using Bits = typename Source::Bits;
   using Block = Tile<Bits>;
   constexpr int side = tile_side<Bits>, n = pack_elements<Bits>;
@@ -191,8 +191,9 @@ bool at_pack(const void* start) {
 
 // aligned_source: that the source's rows begin at packs.
 template <class Source>
-void turn(Stream& stream, const Source& source, bool aligned_source, std::int64_t M,
-          std::int64_t K, const Turned<typename Source::Bits>& to) {
+void launch_transpose(Stream& stream, const Source& source, bool aligned_source,
+                      std::int64_t M, std::int64_t K,
+                      const TransposeTarget<typename Source::Bits>& to) {
   using Bits = typename Source::Bits;
   constexpr std::int64_t side = tile_side<Bits>, most_in_y = 65535;
   const bool aligned =
@@ -203,7 +204,8 @@ void turn(Stream& stream, const Source& source, bool aligned_source, std::int64_
   grid.threads = dim3(turn_threads);
   grid.blocks =
       dim3(extent(divide_up(K, side)), extent(std::min(divide_up(M, side), most_in_y)));
-  launch(stream, grid, aligned ? turn_kernel<true, Source> : turn_kernel<false, Source>,
+  launch(stream, grid,
+         aligned ? transpose_kernel<true, Source> : transpose_kernel<false, Source>,
          source, M, K, to);
 }
 
@@ -214,8 +216,9 @@ void transpose(Stream& stream, const TensorView& x_MK, const TensorView& y_KM) {
   if (M == 0 || K == 0) return;
   const auto move = [&]<class Bits>(Bits) {
     const Copied<Bits> source{static_cast<const Bits*>(x_MK.raw()), x_MK.stride(0)};
-    turn(stream, source, at_pack(source.x) && whole_packs(source.stride, sizeof(Bits)), M,
-         K, {nullptr, 0, static_cast<Bits*>(y_KM.raw())});
+    launch_transpose(stream, source,
+                     at_pack(source.x) && whole_packs(source.stride, sizeof(Bits)), M, K,
+                     {nullptr, 0, static_cast<Bits*>(y_KM.raw())});
   };
   switch (size_of(x_MK.dtype())) {
     case 1: return move(std::uint8_t{});
@@ -237,8 +240,9 @@ void quantize_and_transpose(Stream& stream, const TensorView& x_MK, const Fp8Mat
     const Encoded<D> source{
         elements_of<T>(x_MK), x_MK.stride(0), y.scales.data<float>(), y.format,
         amax_1.empty() ? nullptr : reinterpret_cast<unsigned*>(amax_1.data<float>())};
-    turn(stream, source, at_pack(source.x) && whole_packs(source.stride, sizeof(D)), M, K,
-         {codes(y.codes), y.codes.empty() ? 0 : y.codes.stride(0), codes(codes_KM)});
+    launch_transpose(
+        stream, source, at_pack(source.x) && whole_packs(source.stride, sizeof(D)), M, K,
+        {codes(y.codes), y.codes.empty() ? 0 : y.codes.stride(0), codes(codes_KM)});
   });
 }
 

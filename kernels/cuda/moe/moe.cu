@@ -163,7 +163,8 @@ void scatter_rows(Stream& stream, const TensorView& x_RD, const TensorView& inde
 }
 
 void combine_rows(Stream& stream, const TensorView& rows_ND, const TensorView& row_TK,
-                  const TensorView& weights_TK, bool accumulate, const TensorView& y_TD) {
+                  const TensorView& weights_TK, Accumulate accumulate,
+                  const TensorView& y_TD) {
   const std::int64_t T = y_TD.dim(0), D = y_TD.dim(1);
   if (T == 0 || D == 0) return;
   visit_floating(y_TD.dtype(), [&]<class Element>(Element) {
@@ -172,7 +173,8 @@ void combine_rows(Stream& stream, const TensorView& rows_ND, const TensorView& r
       const std::int64_t groups = D / n;
       launch(stream, grid_of_rows(stream, T, groups), combine_kernel<X, n>,
              rows_of<Element>(rows_ND), places_of(row_TK), choices_of_token(row_TK),
-             rows_of<Wide<X>>(weights_TK), accumulate, T, groups, rows_of<Element>(y_TD));
+             rows_of<Wide<X>>(weights_TK), accumulate == Accumulate::yes, T, groups,
+             rows_of<Element>(y_TD));
     });
   });
 }

@@ -108,14 +108,14 @@ TEST_F(DirectoryTest, MakesFilesAndFolders) {
   EXPECT_EQ(deep.path(), path("run/a/b"));
   EXPECT_EQ(run.make("a").path(), path("run/a")) << "it is there already";
   EXPECT_TRUE(write_all(deep.create("new").get(), "1"));
-  EXPECT_TRUE(write_all(deep.open_file("new", true).get(), "2"));
+  EXPECT_TRUE(write_all(deep.open_to_append("new").get(), "2"));
   EXPECT_EQ(text("run/a/b/new"), "12");
-  EXPECT_TRUE(write_all(deep.open_file("new", false).get(), "3"));
+  EXPECT_TRUE(write_all(deep.open_to_write("new").get(), "3"));
   EXPECT_EQ(text("run/a/b/new"), "32");
   EXPECT_TRUE(deep.read_file("new").is_open());
   EXPECT_FALSE(deep.read_file("none").is_open());
-  replace_text(run, "text", "one", true);
-  replace_text(run, "text", "two", false);
+  replace_text(run, "text", "one", Durability::synced);
+  replace_text(run, "text", "two", Durability::unsynced);
   EXPECT_EQ(text("run/text"), "two");
   EXPECT_EQ(run.names(), (std::vector<std::string>{"a", "text"}));
   run.rename("text", "other");
@@ -133,7 +133,7 @@ TEST_F(DirectoryTest, MakesFilesAndFolders) {
 
 TEST_F(DirectoryTest, TheFolderItselfMayBeALink) {
   fs::create_directory_symlink("run", path("link"));
-  replace_text(Directory(path("link")), "a", "x", true);
+  replace_text(Directory(path("link")), "a", "x", Durability::synced);
   EXPECT_EQ(text("run/a"), "x");
   expect_refused(path("link"), "is a symbolic link",
                  [&] { (void)Directory::own(path("link/")); });
@@ -148,16 +148,17 @@ TEST_F(DirectoryTest, WhatIsNoFileIsNotWritten) {
     const std::string at = path("run/name");
     plant(at);
     expect_refused(at, words, [&] { (void)run.create("name"); });
-    expect_refused(at, words, [&] { (void)run.open_file("name", true); });
-    expect_refused(at, words, [&] { (void)run.open_file("name", false); });
-    expect_refused(at, words, [&] { replace_text(run, "name", "x", true); });
+    expect_refused(at, words, [&] { (void)run.open_to_append("name"); });
+    expect_refused(at, words, [&] { (void)run.open_to_write("name"); });
+    expect_refused(at, words,
+                   [&] { replace_text(run, "name", "x", Durability::synced); });
     expect_refused(at, words, [&] { run.require_file("name"); });
     EXPECT_FALSE(run.read_file("name").is_open()) << words;
     EXPECT_EQ(run.names().size(), 1u) << "what is in the way stays, and nothing else";
     EXPECT_TRUE(run.remove_tree("name"));
     plant(path("run/" + draft));
     expect_refused(path("run/" + draft), words,
-                   [&] { replace_text(run, "name", "x", true); });
+                   [&] { replace_text(run, "name", "x", Durability::synced); });
     EXPECT_TRUE(run.remove_tree(draft));
     EXPECT_TRUE(run.names().empty());
     expect_untouched();
@@ -212,7 +213,7 @@ TEST_F(DirectoryTest, OtherNamesOfAFileKeepItsBytes) {
     const std::string name = draft ? format("a.tmp-{}", ::getpid()) : "a";
     fs::create_hard_link(path("elsewhere/file"), path("run/" + name));
     EXPECT_TRUE(run.is_shared(name));
-    replace_text(run, "a", "x", true);
+    replace_text(run, "a", "x", Durability::synced);
     EXPECT_EQ(text("run/a"), "x");
     EXPECT_FALSE(run.is_shared("a"));
     EXPECT_TRUE(run.remove("a"));
@@ -227,8 +228,8 @@ TEST_F(DirectoryTest, ModesAreTheUmasks) {
     const mode_t before = ::umask(mask);
     const Directory run = Directory(path("run")).make(std::to_string(mask));
     (void)run.create("a");
-    (void)run.open_file("b", true);
-    replace_text(run, "c", "x", false);
+    (void)run.open_to_append("b");
+    replace_text(run, "c", "x", Durability::unsynced);
     ::umask(before);
     struct stat status {};
     EXPECT_EQ(::stat(run.path().c_str(), &status), 0);

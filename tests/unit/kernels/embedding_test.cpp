@@ -37,12 +37,12 @@ TEST_P(EmbeddingTest, LooksUpAndAccumulates) {
         const Vector before = y.values();
         const Vector expected = reference::embedding(index.values(), table.values(),
                                                      static_cast<std::size_t>(D), 5);
-        kernels::embedding(stream_, index, table, 5, true, y);
+        kernels::embedding(stream_, index, table, 5, kernels::Accumulate::yes, y);
         Vector sum = before;
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += expected[i];
         expect_close(GetParam(), y.values(), sum,
                      8 * roundoff(accumulator_of(GetParam())), "accumulated");
-        kernels::embedding(stream_, index, table, 5, false, y);
+        kernels::embedding(stream_, index, table, 5, kernels::Accumulate::no, y);
         EXPECT_EQ(y.values(), expected);
         EXPECT_TRUE(y.padding_is_intact());
       }
@@ -77,7 +77,7 @@ TEST(Embedding, BackwardIsTheAdjoint) {
   const auto index = some_indices(17, 11);
   const Tensor table = Tensor::normal(DType::f64, {11, 9}, 1), y(DType::f64, {17, 9});
   const Tensor dy = Tensor::normal(DType::f64, {17, 9}, 2), dtable(DType::f64, {11, 9});
-  kernels::embedding(stream, index, table, 5, false, y);
+  kernels::embedding(stream, index, table, 5, kernels::Accumulate::no, y);
   kernels::embedding_backward(stream, dy, index, 5, dtable);
   EXPECT_NEAR(dot(y.values(), dy.values()), dot(table.values(), dtable.values()),
               64 * 0x1p-53 * std::sqrt(dot(y.values(), y.values())) *
@@ -90,17 +90,22 @@ TEST(Embedding, SplitTableSumsToTheWhole) {
   const auto index = some_indices(127, 7);  // in [3, 13]
   const Tensor table = Tensor::normal(DType::bf16, {20, 17}, 1);
   const Tensor whole(DType::bf16, {127, 17}), sum(DType::bf16, {127, 17});
-  kernels::embedding(stream, index, table, 0, false, whole);
+  kernels::embedding(stream, index, table, 0, kernels::Accumulate::no, whole);
   for (const auto& [first, count] : {std::pair{0, 7}, {7, 6}, {13, 7}})
-    kernels::embedding(stream, index, table.view().rows(first, count), first, true, sum);
+    kernels::embedding(stream, index, table.view().rows(first, count), first,
+                       kernels::Accumulate::yes, sum);
   EXPECT_EQ(sum.values(), whole.values());
 }
 
 TEST(Embedding, RefusesWrongShapes) {
   Stream stream(test_device());
   const Tensor table(DType::f32, {4, 8}), y(DType::f32, {2, 7}), z(DType::f32, {3, 8});
-  EXPECT_THROW(kernels::embedding(stream, Indices({1, 2}), table, 0, false, y), Error);
-  EXPECT_THROW(kernels::embedding(stream, Indices({1, 2}), table, 0, false, z), Error);
+  EXPECT_THROW(
+      kernels::embedding(stream, Indices({1, 2}), table, 0, kernels::Accumulate::no, y),
+      Error);
+  EXPECT_THROW(
+      kernels::embedding(stream, Indices({1, 2}), table, 0, kernels::Accumulate::no, z),
+      Error);
 }
 
 }  // namespace

@@ -187,7 +187,7 @@ TEST(ExpertRows, RowsOfTokensAreScaled) {
     const Tensor w = Tensor::normal(DType::f64, {T, 1}, 3);
     const Tensor y(DType::f64, {T, D}, padding), dx(DType::f64, {T, D}, padding);
     const Tensor dw(DType::f64, {T, 1});
-    kernels::combine_rows(stream, x, {}, w, false, y);
+    kernels::combine_rows(stream, x, {}, w, kernels::Accumulate::no, y);
     kernels::combine_rows_backward(stream, dy, x, {}, w, dx, dw);
     const auto at = [&](const Tensor& of, std::int64_t t, std::int64_t d) {
       return of.values()[static_cast<std::size_t>(t * D + d)];
@@ -419,7 +419,7 @@ TEST_P(ExpertRowsTest, GatherAndScatterMoveRows) {
 TEST_P(ExpertRowsTest, CombineMatchesReference) {
   const DType dtype = GetParam(), wide = accumulator_of(dtype);
   for (const std::int64_t D : {1, 17, 300, 1024, 2056})
-    for (const bool accumulate : {false, true}) {
+    for (const auto accumulate : {kernels::Accumulate::no, kernels::Accumulate::yes}) {
       const std::size_t width = static_cast<std::size_t>(D);
       const Tensor rows = Tensor::normal(dtype, {5, D}, 1),
                    dy = Tensor::normal(dtype, {3, D}, 2, D < 1024 ? 1 : 8);
@@ -427,7 +427,8 @@ TEST_P(ExpertRowsTest, CombineMatchesReference) {
       const Tensor y = Tensor::normal(dtype, {3, D}, 4, D < 1024 ? 2 : 8);
       const Choice places{4, 0, -1, 2, 3, 1};
       const Integers row({3, 2}, places);
-      Vector expected = accumulate ? y.values() : Vector(3 * width);
+      Vector expected =
+          accumulate == kernels::Accumulate::yes ? y.values() : Vector(3 * width);
       Vector drows_expected(5 * width), dw_expected(6);
       const Vector e = rows.values(), w = weights.values(), u = dy.values();
       for (std::size_t i = 0; i < 6; ++i)
@@ -460,7 +461,7 @@ TEST(ExpertRows, CombineWithoutWeightsIsTheAdjointOfGather) {
   const Tensor x = Tensor::normal(DType::f64, {4, D}, 1), y(DType::f64, {N, D});
   const Tensor u = Tensor::normal(DType::f64, {N, D}, 2), dx(DType::f64, {4, D});
   kernels::gather_rows(stream, x, token.view().rows(0, N), y);
-  kernels::combine_rows(stream, u, row, {}, false, dx);
+  kernels::combine_rows(stream, u, row, {}, kernels::Accumulate::no, dx);
   EXPECT_NEAR(dot(y.values(), u.values()), dot(x.values(), dx.values()), 1e-13);
 }
 

@@ -62,7 +62,7 @@ class Folder {
 
 ChosenCheckpoint newest(const std::string& directory, const FindElsewhere& find = {}) {
   return newest_whole_checkpoint(world(), directory,
-                                 checkpoint_steps(world(), directory, true), find);
+                                 checkpoint_steps(world(), directory, Repair::yes), find);
 }
 
 TEST(CheckpointChoice, TheNewestWholeOne) {
@@ -112,7 +112,7 @@ class NoMoreFiles {
 // It may be whole: to go back would lose steps, and to write it anew a whole checkpoint.
 TEST(CheckpointChoice, WhatCannotBeOpenedIsNotDamaged) {
   const Folder folder;
-  const auto steps = checkpoint_steps(world(), folder.path(), true);
+  const auto steps = checkpoint_steps(world(), folder.path(), Repair::yes);
   const auto [text, status] = test::error_of([&] {
     const NoMoreFiles limit;
     newest_whole_checkpoint(world(), folder.path(), steps);
@@ -121,7 +121,7 @@ TEST(CheckpointChoice, WhatCannotBeOpenedIsNotDamaged) {
   test::expect_contains(text, folder.step(2));
   test::expect_contains(text, "may be whole");
   EXPECT_EQ(folder.latest(), io::step_name(2));
-  io::CheckpointReader reader(folder.step(2), 0, 0);  // opens no shard yet
+  io::CheckpointReader reader(folder.step(2), io::no_digests);  // opens no shard yet
   const auto [why, kind] = test::error_of([&] {
     const NoMoreFiles limit;
     reader.damage(0, 1);
@@ -195,7 +195,7 @@ TEST(CheckpointChoice, ARunThatBeganElsewhereGoesOnFromItsOwnLaterSteps) {
   config.run.directory = run.path();
   config.checkpoint.load_on_mesh_change = true;
   config.checkpoint.resume = begun_from.step(2);
-  const auto path = [&] { return chosen_checkpoint(world(), config, true).path; };
+  const auto path = [&] { return chosen_checkpoint(world(), config, Repair::yes).path; };
   EXPECT_EQ(path(), begun_from.step(2)) << "there is nothing of its own yet";
   for (const std::int64_t step : {3, 4})
     io::write_checkpoint(world(), own, test::fake_info(step), boxes, 0);
@@ -258,10 +258,12 @@ TEST(CheckpointChoice, ARunThatBeganElsewhereGoesOnFromItsOwnLaterCopies) {
 TEST(CheckpointChoice, LatestIsMadeToPointAtTheNewestWithAllItsFiles) {
   const Folder folder;
   io::point_latest(folder.path(), io::step_name(1));
-  mend_latest(world(), folder.path(), checkpoint_steps(world(), folder.path(), true));
+  repair_latest(world(), folder.path(),
+                checkpoint_steps(world(), folder.path(), Repair::yes));
   EXPECT_EQ(folder.latest(), io::step_name(2));
   fs::remove(folder.shard(2));
-  mend_latest(world(), folder.path(), checkpoint_steps(world(), folder.path(), true));
+  repair_latest(world(), folder.path(),
+                checkpoint_steps(world(), folder.path(), Repair::yes));
   EXPECT_EQ(folder.latest(), io::step_name(1));
 }
 

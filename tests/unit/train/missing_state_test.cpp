@@ -70,7 +70,8 @@ std::string write(const SharedFolder& folder, const Optimizer& optimizer,
 std::string error_of(const std::string& path, std::vector<io::TensorBox> boxes,
                      const std::string& name) {
   const auto [text, status] = test::error_of([&] {
-    boxes_to_load(world(), io::CheckpointReader(path, 0, 0), std::move(boxes), name);
+    boxes_to_load(world(), io::CheckpointReader(path, io::no_digests), std::move(boxes),
+                  name);
   });
   EXPECT_EQ(status, Status::bad_content) << text;
   return text;
@@ -91,8 +92,8 @@ TEST(MissingState, EveryPairOfOptimizers) {
         expect_contains(text, "write optimizer.name = \"" + before.name);
         continue;
       }
-      const auto loaded =
-          boxes_to_load(world(), io::CheckpointReader(path, 0, 0), wanted, now.name);
+      const auto loaded = boxes_to_load(
+          world(), io::CheckpointReader(path, io::no_digests), wanted, now.name);
       EXPECT_EQ(loaded.size(), before.keeps_any() ? wanted.size() : 2);
     }
   }
@@ -201,7 +202,7 @@ TEST(MissingState, TheDigestOfABase) {
     info.base = digest;
     io::write_checkpoint(world(), folder.path(), info, boxes_of(memory, optimizers[0]),
                          0);
-    const io::CheckpointReader reader(folder.path(), 0, 0);
+    const io::CheckpointReader reader(folder.path(), io::no_digests);
     EXPECT_EQ(reader.info().base, digest);
     return identify_base(world(), config, &reader);
   };

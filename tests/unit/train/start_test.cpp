@@ -33,8 +33,8 @@ std::string error_of(const std::vector<io::TensorBox>& stored,
   io::write_checkpoint(world(), folder.path(), test::fake_info(1), stored, 0);
   const auto config = config::make_run_config(test::parse_sample(), 1);
   const auto [text, status] = test::error_of([&] {
-    boxes_of_checkpoint(world(), config, io::CheckpointReader(folder.path(), 0, 0),
-                        wanted);
+    boxes_of_checkpoint(world(), config,
+                        io::CheckpointReader(folder.path(), io::no_digests), wanted);
   });
   EXPECT_EQ(status, Status::bad_content) << text;
   return text;

@@ -1,4 +1,4 @@
-// KeptBlocks: where what blocks keep for their backward lies in the meantime.
+// ActivationStorage: where what blocks keep for their backward lies in the meantime.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,9 +13,9 @@ namespace trireme::model {
 // there goes away behind a block's forward, and comes back before its backward to where
 // it was, so that views of it hold again. A stage calls these in the order in which they
 // stand here, upwards in forward and downwards in backward.
-class KeptBlocks {
+class ActivationStorage {
  public:
-  virtual ~KeptBlocks() = default;
+  virtual ~ActivationStorage() = default;
 
   // How many of the stage's first blocks do so.
   virtual std::size_t moved() const = 0;
@@ -26,10 +26,10 @@ class KeptBlocks {
   // The same for what the block keeps.
   virtual Arena& open(Stream& stream, std::size_t block) = 0;
   // The block has queued its forward. Async: its activations go away behind that.
-  virtual void leave(Stream& stream, std::size_t block) = 0;
+  virtual void offload(Stream& stream, std::size_t block) = 0;
   // Work that is queued from here on finds the block's activations where they were.
   // Async: those of the block before it begin to come back.
-  virtual void come_back(Stream& stream, std::size_t block) = 0;
+  virtual void reload(Stream& stream, std::size_t block) = 0;
 };
 
 }  // namespace trireme::model
