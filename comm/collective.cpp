@@ -8,10 +8,10 @@
 namespace trireme::comm {
 namespace {
 
-int children(const TreePlace& place, int size) {
+int children(const BinomialNode& place, int size) {
   int count = 0;
   for (int m = place.first_child; m > 0; m /= 2)
-    if (place.position + m < size) ++count;
+    if (place.relative_rank + m < size) ++count;
   return count;
 }
 
@@ -20,7 +20,7 @@ std::int64_t elements_sent(Phase phase, const CollectiveRow& row,
                            const CollectivePlan& plan, int rank, int size, int root) {
   const std::int64_t all = plan.elements, peers = size - 1;
   const std::int64_t own = split_range(all, size, rank).count();
-  const TreePlace place = tree_place(rank, root, size);
+  const BinomialNode place = binomial_node(rank, root, size);
   switch (phase) {
     case Phase::summed_parts:
       return plan.route == Route::direct ? all * peers : all - own;
@@ -29,7 +29,7 @@ std::int64_t elements_sent(Phase phase, const CollectiveRow& row,
       return own * (row.to.ranks == Ranks::root ? (rank == root ? 0 : 1) : peers);
     case Phase::to_children: return all * children(place, size);
     case Phase::to_parent:
-      return place.parent < 0 ? 0 : all * (plan.combines ? 1 : subtree(place, size));
+      return place.parent < 0 ? 0 : all * (plan.combines ? 1 : subtree_size(place, size));
     case Phase::to_peer: return all;
     case Phase::to_previous:
       if (rank == 0) return 0;
@@ -48,7 +48,7 @@ std::int64_t elements_sent(Phase phase, const CollectiveRow& row,
 }
 
 std::int64_t chunk_limit(const CollectiveRow& row, Route route, int size) {
-  if (route == Route::chain) return reduce_chunk_bytes;
+  if (route == Route::ring_chain) return reduce_chunk_bytes;
   if (row.reduces())
     return std::clamp(reduce_lane_bytes / size, least_reduce_chunk_bytes,
                       reduce_chunk_bytes);
@@ -59,25 +59,25 @@ Route route_of(Collective kind, std::int64_t bytes, int size, bool combines) {
   const RouteLimits& limits = route_limits();
   const bool small = bytes <= direct_bytes;
   if (kind == Collective::all_gather) {
-    const bool many = size > (small ? limits.direct_ranks : limits.table_ranks);
-    return many && bytes <= largest_message_bytes ? Route::blocks : Route::table;
+    const bool many = size > (small ? limits.direct_ranks : limits.pairwise_ranks);
+    return many && bytes <= largest_message_bytes ? Route::bruck : Route::pairwise;
   }
-  if (!row_of(kind).reduces()) return Route::table;
+  if (!row_of(kind).reduces()) return Route::pairwise;
   if (kind != Collective::reduce_scatter && small) {
     if (size <= limits.direct_ranks)
-      return kind == Collective::all_reduce ? Route::direct : Route::table;
+      return kind == Collective::all_reduce ? Route::direct : Route::pairwise;
     if (combines || bytes <= tree_row_bytes || bytes * size <= tree_bytes)
       return Route::tree;
   }
-  return size > limits.table_ranks ? Route::chain : Route::table;
+  return size > limits.pairwise_ranks ? Route::ring_chain : Route::pairwise;
 }
 
 // Rows of a lane's staging memory, in the dtype of the tensor or, of a chain, its sum's.
 std::int64_t staged_rows(const CollectivePlan& plan, int rank, int root, int size) {
-  if (plan.route == Route::chain) return 2;
+  if (plan.route == Route::ring_chain) return 2;
   if (plan.route != Route::tree) return size;
-  const TreePlace place = tree_place(rank, root, size);
-  return plan.combines ? 1 + children(place, size) : subtree(place, size);
+  const BinomialNode place = binomial_node(rank, root, size);
+  return plan.combines ? 1 + children(place, size) : subtree_size(place, size);
 }
 
 constexpr std::array direct_phases = {Phase::summed_parts};
@@ -99,32 +99,32 @@ RouteLimits& route_limits() {
 std::span<const Phase> phases_of(Collective kind, Route route) {
   const std::span<const Phase> down = tree_phases;
   switch (route) {
-    case Route::table: {
+    case Route::pairwise: {
       const auto& phases = row_of(kind).phases;
       return std::span(phases).first(phases[1] == Phase::none ? 1 : 2);
     }
     case Route::direct: return direct_phases;
     case Route::tree: return kind == Collective::reduce ? down.first(2) : down;
-    case Route::chain:
+    case Route::ring_chain:
       if (kind == Collective::reduce) return chain_to_root;
       return chain_phases;
-    case Route::blocks: return block_phases;
+    case Route::bruck: return block_phases;
   }
   return {};
 }
 
 int count_phases(Collective kind, Route route, int size) {
-  if (route == Route::blocks) return std::bit_width(static_cast<unsigned>(size - 1));
+  if (route == Route::bruck) return std::bit_width(static_cast<unsigned>(size - 1));
   return static_cast<int>(phases_of(kind, route).size());
 }
 
 int most_messages(Route route, int size) {
   switch (route) {
-    case Route::table:
+    case Route::pairwise:
     case Route::direct: return 2 * (size - 1);
     case Route::tree: return std::bit_width(static_cast<unsigned>(size - 1));
-    case Route::chain: return 1;
-    case Route::blocks: return 4;
+    case Route::ring_chain: return 1;
+    case Route::bruck: return 4;
   }
   return 0;
 }
@@ -138,11 +138,11 @@ CollectivePlan plan_collective(Collective kind, DType dtype, std::int64_t elemen
   plan.combines = of_maximum && root == 0;
   plan.route = route_of(kind, elements * width, size, plan.combines);
   const bool whole = plan.route == Route::direct || plan.route == Route::tree ||
-                     plan.route == Route::chain || row.has(Phase::to_children) ||
+                     plan.route == Route::ring_chain || row.has(Phase::to_children) ||
                      row.peer == Peer::other;
   plan.parts = whole ? 1 : size;
   const std::int64_t part = divide_up(elements, plan.parts);
-  const auto sum_width = plan.route == Route::chain
+  const auto sum_width = plan.route == Route::ring_chain
                              ? static_cast<std::int64_t>(size_of(sum_dtype(dtype)))
                              : width;
   const std::int64_t longest_chunk = chunk_limit(row, plan.route, size) / sum_width;
@@ -153,17 +153,17 @@ CollectivePlan plan_collective(Collective kind, DType dtype, std::int64_t elemen
         divide_up(part, plan.chunks) * staged_rows(plan, rank, root, size) * sum_width;
   for (const Phase phase : phases_of(kind, plan.route))
     plan.bytes_sent += elements_sent(phase, row, plan, rank, size, root) * width;
-  if (plan.route == Route::chain && rank < size - 1)
+  if (plan.route == Route::ring_chain && rank < size - 1)
     plan.bytes_sent += elements * sum_width;
   return plan;
 }
 
 DType sum_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
-TreePlace tree_place(int rank, int root, int size) {
-  TreePlace place;
-  place.position = (rank - root + size) % size;
-  const int v = place.position;
+BinomialNode binomial_node(int rank, int root, int size) {
+  BinomialNode place;
+  place.relative_rank = (rank - root + size) % size;
+  const int v = place.relative_rank;
   int reach = 1;  // lowest set bit of v; past the end for the root
   while (reach < size && (v & reach) == 0) reach *= 2;
   if (v != 0) place.parent = (v - reach + root) % size;
@@ -171,9 +171,9 @@ TreePlace tree_place(int rank, int root, int size) {
   return place;
 }
 
-int subtree(const TreePlace& place, int size) {
-  const int reach = place.position == 0 ? size : 2 * place.first_child;
-  return std::min(std::max(reach, 1), size - place.position);
+int subtree_size(const BinomialNode& place, int size) {
+  const int reach = place.relative_rank == 0 ? size : 2 * place.first_child;
+  return std::min(std::max(reach, 1), size - place.relative_rank);
 }
 
 BlockStep block_step(int rank, int size, int phase) {

@@ -63,18 +63,18 @@ enum class Phase : std::uint8_t {
 
 // How a collective travels. The bits of its result are the same on all of them.
 enum class Route : std::uint8_t {
-  table,   // in the phases of its row below: to each rank its part
-  direct,  // every rank sends everything to everyone and sums it all
-  tree,    // rows of small reductions come up a binomial tree in rank order, are summed
-           // at its root, and the sum comes down
-  chain,   // the sum goes from rank to rank, each of which adds its own
-  blocks   // blocks of a gather double in each of log2 N phases
+  pairwise,    // in the phases of its row below: to each rank its part
+  direct,      // every rank sends everything to everyone and sums it all
+  tree,        // rows of small reductions come up a binomial tree in rank order, are
+               // summed at its root, and the sum comes down
+  ring_chain,  // the sum goes from rank to rank, each of which adds its own
+  bruck        // blocks of a gather double in each of log2 N phases (Bruck et al., 1997)
 };
 
 // From how many ranks on which route is taken. Tests set them to see all routes on few.
 struct RouteLimits {
-  int direct_ranks = 4;  // up to so many, small reductions are direct
-  int table_ranks = 64;  // up to so many, everyone sends to everyone
+  int direct_ranks = 4;     // up to so many, small reductions are direct
+  int pairwise_ranks = 64;  // up to so many, everyone sends to everyone
 };
 // Of this process; alike on all ranks.
 RouteLimits& route_limits();
@@ -171,7 +171,7 @@ inline constexpr int max_lanes = 4;
 // The whole tensor is cut into parts (one a rank), a part into chunks; chunk c travels in
 // lane c % lanes.
 struct CollectivePlan {
-  Route route = Route::table;
+  Route route = Route::pairwise;
   bool combines = false;        // on a tree: each rank sends one row up, of its subtree
   std::int64_t elements = 0;    // of the whole tensor
   std::int64_t parts = 1;       // 1: every rank works on the whole
@@ -201,7 +201,7 @@ CollectivePlan plan_collective(Collective kind, DType dtype, std::int64_t elemen
 // In which terms of `dtype` are summed.
 DType sum_dtype(DType dtype);
 
-// What a rank does for each chunk of a collective of `kind`, in order. Route::blocks: one
+// What a rank does for each chunk of a collective of `kind`, in order. Route::bruck: one
 // phase for each power of two below `size`, all of them Phase::blocks.
 std::span<const Phase> phases_of(Collective kind, Route route);
 int count_phases(Collective kind, Route route, int size);
@@ -212,16 +212,16 @@ int most_messages(Route route, int size);
 // hears from v minus its lowest set bit and tells v + m for every power of two m below
 // that bit. `first_child` is the largest such m with v + m < size (0: a leaf); the others
 // are its halves.
-struct TreePlace {
+struct BinomialNode {
   int parent = -1;  // as a rank of the group; -1 at the root
   int first_child = 0;
-  int position = 0;  // v
+  int relative_rank = 0;  // v
 };
-TreePlace tree_place(int rank, int root, int size);
-// Ranks of the tree below and including this one: positions from its own on.
-int subtree(const TreePlace& place, int size);
+BinomialNode binomial_node(int rank, int root, int size);
+// Ranks of the tree below and including this one: relative ranks from its own on.
+int subtree_size(const BinomialNode& place, int size);
 
-// Route::blocks, phase `phase`: who holds what I lack, who lacks what I hold, and how
+// Route::bruck, phase `phase`: who holds what I lack, who lacks what I hold, and how
 // many blocks travel, from those ranks' own on, around the end.
 struct BlockStep {
   int to = 0, from = 0, blocks = 0;

@@ -21,7 +21,7 @@ struct GatherTree {
   std::vector<Child> children;  // in the order of their ranks
 };
 
-// The binomial tree of tree_place() (comm/collective.hpp).
+// The binomial tree of binomial_node() (comm/collective.hpp).
 GatherTree binomial_tree(int rank, int root, int size);
 // To rank 0: a binomial tree of each host's ranks, and one of the first ranks of all
 // hosts, so that only these send to other hosts, once each. At most one step deeper than

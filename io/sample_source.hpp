@@ -80,7 +80,7 @@ class SampleSource {
 enum class Packing : std::uint8_t {
   none,         // a sample is one text, whatever it holds
   concatenate,  // documents one after another, each on its own, cut where samples end
-  best_fit,     // whole documents, each on its own, where they fit best; see DocumentRows
+  best_fit,  // whole documents, each on its own, where they fit best; see BestFitPacking
 };
 
 // Which tokens of a conversation are learned.

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/split.hpp"
-#include "io/document_rows.hpp"
+#include "io/best_fit_packing.hpp"
 #include "io/file_table.hpp"
 #include "io/open_files.hpp"
 #include "io/sample_source.hpp"
@@ -127,7 +127,7 @@ class TokenStream : public SampleSource {
   std::string kind_;
   std::int64_t sequence_;
   std::vector<std::int64_t> starts_{0};  // of each part, and the end of the last
-  std::optional<DocumentRows> rows_;     // of packing = best_fit
+  std::optional<BestFitPacking> rows_;   // of packing = best_fit
 };
 
 // The files of a path or glob: those of file_table(), if there is one, else expand().

@@ -54,10 +54,10 @@ void pass_on(WorldState& state) {
   static int speaker = -1;  // outlives the sends, which nobody waits for
   if (state.abandoned || !state.claim->start_passing_on()) return;
   speaker = state.claim->holder();
-  const TreePlace place = tree_place(state.rank, speaker, state.size);
+  const BinomialNode place = binomial_node(state.rank, speaker, state.size);
   for (int m = place.first_child; m > 0; m /= 2) {
-    if (place.position + m >= state.size) continue;
-    const int child = (place.position + m + speaker) % state.size;
+    if (place.relative_rank + m >= state.size) continue;
+    const int child = (place.relative_rank + m + speaker) % state.size;
     MPI_Request request;
     if (MPI_Isend(&speaker, sizeof speaker, MPI_BYTE, child, failure_tag,
                   state.notes.get(), &request) == MPI_SUCCESS)

@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 Phase MpiOperation::phase_of(int lane) const {
   const auto phases = phases_of(call_.kind, call_.plan.route);
   const auto at = static_cast<std::size_t>(lanes_[static_cast<std::size_t>(lane)].phase);
-  return phases[call_.plan.route == Route::blocks ? 0 : at];
+  return phases[call_.plan.route == Route::bruck ? 0 : at];
 }
 
 void MpiOperation::prepare(const Group::Call& call, std::byte* from, std::byte* to) {
@@ -251,15 +251,15 @@ void MpiOperation::post_own_part(int lane) {
 void MpiOperation::post_tree(int lane) {
   const Lane& at = lanes_[static_cast<std::size_t>(lane)];
   const int size = group_.size();
-  const TreePlace place = tree_place(group_.rank(), call_.peer, size);
+  const BinomialNode place = binomial_node(group_.rank(), call_.peer, size);
   const Range range = call_.plan.chunk(0, at.chunk);
   if (phase_of(lane) == Phase::from_parent) {
     if (place.parent >= 0) receive(lane, place.parent, to_, range);
     return;
   }
   for (int m = place.first_child; m > 0; m /= 2)
-    if (place.position + m < size)
-      send(lane, (place.position + m + call_.peer) % size, from_, range);
+    if (place.relative_rank + m < size)
+      send(lane, (place.relative_rank + m + call_.peer) % size, from_, range);
 }
 
 MPI_Request& MpiOperation::new_request(int lane, int peer, int bytes_expected) {
@@ -313,7 +313,7 @@ int MpiOperation::tag(int lane) const {
   // Elsewhere what one rank sends in one phase another receives in a different one, and
   // no rank sends another two things that could be taken for each other.
   const bool alike =
-      call_.plan.route == Route::table && !row_of(call_.kind).has(Phase::to_children);
+      call_.plan.route == Route::pairwise && !row_of(call_.kind).has(Phase::to_children);
   const int phase = alike ? lanes_[static_cast<std::size_t>(lane)].phase : 0;
   return tags.first + (round * kinds + kind) * per_collective + 2 * lane + phase;
 }

@@ -18,33 +18,35 @@ std::int64_t width_of(DType dtype) { return static_cast<std::int64_t>(size_of(dt
 // children, who are 1, 2, 4, ... behind me.
 void MpiOperation::post_rows(int lane) {
   const int size = group_.size();
-  const TreePlace place = tree_place(group_.rank(), call_.peer, size);
+  const BinomialNode place = binomial_node(group_.rank(), call_.peer, size);
   const std::int64_t n = call_.plan.elements, width = width_of(call_.dtype);
   const bool combines = call_.plan.combines;
   if (phase_of(lane) == Phase::to_parent) {
-    const int mine = combines ? 1 : subtree(place, size);
+    const int mine = combines ? 1 : subtree_size(place, size);
     if (place.parent >= 0) send(lane, place.parent, staging(lane, 0, n), {0, mine * n});
     return;
   }
   std::memcpy(staging(lane, 0, n), from_, static_cast<std::size_t>(n * width));
   int row = 1;
-  for (int m = 1; m <= place.first_child && place.position + m < size; m *= 2, ++row) {
-    const int child = (place.position + m + call_.peer) % size;
-    const int theirs = combines ? 1 : std::min(m, size - place.position - m);
+  for (int m = 1; m <= place.first_child && place.relative_rank + m < size;
+       m *= 2, ++row) {
+    const int child = (place.relative_rank + m + call_.peer) % size;
+    const int theirs = combines ? 1 : std::min(m, size - place.relative_rank - m);
     receive(lane, child, staging(lane, combines ? row : m, n), {0, theirs * n});
   }
 }
 
 void MpiOperation::sum_rows(int lane) {
   const int size = group_.size();
-  const TreePlace place = tree_place(group_.rank(), call_.peer, size);
+  const BinomialNode place = binomial_node(group_.rank(), call_.peer, size);
   const std::int64_t n = call_.plan.elements, width = width_of(call_.dtype);
   const bool is_root = place.parent < 0;
   std::byte* const first = staging(lane, 0, n);
   int held = size;
   if (call_.plan.combines) {
     held = 1;
-    for (int m = 1; m <= place.first_child && place.position + m < size; m *= 2) ++held;
+    for (int m = 1; m <= place.first_child && place.relative_rank + m < size; m *= 2)
+      ++held;
   } else if (!is_root) {
     return;
   } else if (call_.peer != 0) {  // rank order, not the tree's

@@ -58,7 +58,7 @@ void StagedOperation::finish() {
 }
 
 bool StagedOperation::progress() {
-  transport_.move();
+  transport_.progress();
   return state_ == State::copying_in;
 }
 
@@ -97,13 +97,13 @@ StagedTransport::StagedTransport(MpiGroup& group, Device device)
       in_(device),
       pool_(Device::host(), std::string(group.name()) + " (pinned)",
             StagingPool::Memory::pinned) {
-  group_.state().movers.push_back(this);
+  group_.state().progress_sources.push_back(this);
 }
 
 StagedTransport::~StagedTransport() {
   // A mesh that outlives the world, as a static object does, only frees its memory.
   if (WorldState* state = current_state())
-    std::erase(state->movers, static_cast<Mover*>(this));
+    std::erase(state->progress_sources, static_cast<ProgressSource*>(this));
 }
 
 StagedOperation& StagedTransport::take() {
@@ -159,11 +159,11 @@ Handle StagedTransport::start(const Group::Call& call, Stream& stream,
   operation.started_.record(stream);
   if (operation.copies_out_) copy_out(operation, from, staged.sent);
   queue_.push_back(&operation);
-  move();
+  progress();
   return Handle(&operation);
 }
 
-void StagedTransport::move() try {
+void StagedTransport::progress() try {
   while (!queue_.empty() && queue_.front()->copied_out()) {
     StagedOperation* operation = queue_.front();
     queue_.erase(queue_.begin());

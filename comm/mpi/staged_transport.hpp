@@ -50,7 +50,7 @@ class StagedOperation final : public Handle::Operation {
 // Progress: the messages of a group start in the order of the calls. A collective that is
 // not at the head of the queue waits for copies of this rank's own device alone, never
 // for another rank, so that this order cannot make ranks wait for each other in a circle.
-class StagedTransport final : public DeviceTransport, public Mover {
+class StagedTransport final : public DeviceTransport, public ProgressSource {
  public:
   // The group outlives the transport.
   StagedTransport(MpiGroup& group, Device device);
@@ -62,7 +62,7 @@ class StagedTransport final : public DeviceTransport, public Mover {
                const TensorView& to) override;
   std::size_t staging_bytes() const override { return pool_.bytes(); }
   // Posts what has been copied out, and copies in what has come.
-  void move() override;
+  void progress() override;
 
  private:
   friend class StagedOperation;
@@ -77,7 +77,7 @@ class StagedTransport final : public DeviceTransport, public Mover {
   // Queues the copy of `from` to its place on the host.
   void copy_out(StagedOperation& operation, const TensorView& from,
                 const TensorView& place);
-  // No longer moved by move().
+  // No longer moved by progress().
   void forget(const StagedOperation* operation);
 
   MpiGroup& group_;

@@ -69,7 +69,7 @@ void WorldState::progress() {
       ++i;
     }
   }
-  for (Mover* mover : movers) mover->move();
+  for (ProgressSource* source : progress_sources) source->progress();
   try {
     async_errors().look();
   } catch (...) {

@@ -22,10 +22,10 @@ namespace trireme::comm {
 class MpiOperation;
 
 // What moves work in flight beside the messages themselves: a transport of a device.
-class Mover {
+class ProgressSource {
  public:
-  virtual ~Mover() = default;
-  virtual void move() = 0;  // never blocks
+  virtual ~ProgressSource() = default;
+  virtual void progress() = 0;  // never blocks
 };
 
 // A call that all ranks of the world make: while it lives, the watchdog sees where this
@@ -64,8 +64,8 @@ struct WorldState {
   HostTable hosts;
   RankList ranks;  // 0, 1, ...: the members of the world
 
-  std::vector<MpiOperation*> active;  // in flight, of all groups
-  std::vector<Mover*> movers;         // of all groups on devices
+  std::vector<MpiOperation*> active;              // in flight, of all groups
+  std::vector<ProgressSource*> progress_sources;  // of all groups on devices
   struct Tested {
     std::vector<int> indices;
     std::vector<MPI_Status> statuses;

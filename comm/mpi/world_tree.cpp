@@ -14,9 +14,9 @@ namespace {
 constexpr int tree_tag = 0;
 
 // This rank's place, and its messages in the tree.
-class Up {
+class GatherTreeMessages {
  public:
-  Up(WorldState& state, int root, const char* operation)
+  GatherTreeMessages(WorldState& state, int root, const char* operation)
       : state_(state),
         tree_(root == 0 && state.hosts.hosts() > 0
                   ? host_tree(state.rank, state.hosts, state.size)
@@ -54,7 +54,7 @@ class Up {
 
 std::vector<std::byte> gather_rows(WorldState& state, const void* row, std::size_t bytes,
                                    int root, const char* operation) {
-  Up up(state, root, operation);
+  GatherTreeMessages up(state, root, operation);
   std::vector<std::byte> rows(static_cast<std::size_t>(up.ranks()) * bytes);
   std::memcpy(rows.data(), row, bytes);
   for (const GatherTree::Child& child : up.children())
@@ -72,7 +72,7 @@ std::vector<std::byte> gather_rows(WorldState& state, const void* row, std::size
 std::string gather_bytes(WorldState& state, const std::string& text,
                          const std::vector<std::byte>& lengths, int root,
                          const char* operation) {
-  Up up(state, root, operation);
+  GatherTreeMessages up(state, root, operation);
   // The root's lengths are in rank order already.
   const auto length = [&](int position) {
     const int row = up.is_root() ? (position + root) % state.size : position;
@@ -104,7 +104,7 @@ std::string gather_bytes(WorldState& state, const std::string& text,
 std::string merge_up(
     const World& world, std::string mine,
     const std::function<void(std::string& so_far, const std::string& next)>& join) {
-  Up up(world.state(), 0, "merge_up");
+  GatherTreeMessages up(world.state(), 0, "merge_up");
   for (const GatherTree::Child& child : up.children()) {
     std::uint64_t bytes = 0;
     up.receive(&bytes, sizeof bytes, child.rank);

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/number.hpp"
-#include "convert/adapted_source.hpp"
+#include "convert/merged_adapters.hpp"
 
 namespace trireme::app {
 
@@ -44,7 +44,7 @@ std::unique_ptr<io::TensorSource> with_adapters(std::unique_ptr<io::TensorSource
   std::vector<convert::AddedAdapter> added;
   for (const NamedAdapter& adapter : adapters)
     added.push_back(convert::added_adapter(adapter.folder, model, sign * adapter.weight));
-  return std::make_unique<convert::AdaptedSource>(std::move(base), std::move(added));
+  return std::make_unique<convert::MergedAdapters>(std::move(base), std::move(added));
 }
 
 }  // namespace trireme::app

@@ -13,10 +13,10 @@
 #include "base/log.hpp"
 #include "base/path.hpp"
 #include "base/version.hpp"
-#include "convert/adapted_source.hpp"
 #include "convert/adapter_folder.hpp"
 #include "convert/folder_writer.hpp"
 #include "convert/kept_files.hpp"
+#include "convert/merged_adapters.hpp"
 #include "convert/model_folder.hpp"
 #include "io/checkpoint_parts.hpp"
 #include "io/digest.hpp"
@@ -262,7 +262,7 @@ void checkpoint_to_folder(comm::World& world, const std::string& from,
     merged = std::make_unique<Borrowed>(*reader);
     auto type_of = plain.type_of;
     if (merging.own) {
-      merged = std::make_unique<convert::AdaptedSource>(
+      merged = std::make_unique<convert::MergedAdapters>(
           tensors_of(reader, config, world.rank(), world.size()),
           std::vector{convert::own_adapter(reader, config.adapter.matrices)});
       if (config.adapter.quantize != model::BaseCodes::none)

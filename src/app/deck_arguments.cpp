@@ -8,8 +8,8 @@
 #include "config/keys.hpp"
 #include "config/resolved_deck.hpp"
 #include "config/start_model.hpp"
-#include "convert/adapted_source.hpp"
 #include "convert/base_digest.hpp"
+#include "convert/merged_adapters.hpp"
 #include "convert/model_folder.hpp"
 #include "convert/quantized_base.hpp"
 #include "io/checkpoint_find.hpp"
@@ -142,7 +142,7 @@ OpenedModel open_model(const comm::World& world, const std::string& path,
     const std::shared_ptr<const io::CheckpointReader> shared = std::move(reader);
     std::vector<convert::AddedAdapter> own = {
         convert::own_adapter(shared, config.adapter.matrices)};
-    return {std::make_unique<convert::AdaptedSource>(
+    return {std::make_unique<convert::MergedAdapters>(
                 tensors_of(shared, config, world.rank(), world.size()), std::move(own)),
             config};
   }

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/split.hpp"
 #include "data/chat_files.hpp"
-#include "io/document_rows.hpp"
+#include "io/best_fit_packing.hpp"
 
 namespace trireme::data {
 namespace {
@@ -160,7 +160,7 @@ class ChatSource final : public io::SampleSource {
   io::Packing packing_;
   std::int32_t end_;
   io::TokenTable::Entry chats_;  // each conversation is a document
-  std::optional<io::DocumentRows> rows_;
+  std::optional<io::BestFitPacking> rows_;
 };
 
 }  // namespace

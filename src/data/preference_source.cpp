@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "data/chat_files.hpp"
-#include "io/document_rows.hpp"
+#include "io/best_fit_packing.hpp"
 
 namespace trireme::data {
 namespace {
@@ -188,7 +188,7 @@ class PreferenceSource final : public io::SampleSource {
   std::int32_t end_;
   io::TokenTable::Entry answers_;  // each is a document, two of them a pair
   std::vector<Pair> pairs_;
-  std::optional<io::DocumentRows> rows_;
+  std::optional<io::BestFitPacking> rows_;
 };
 
 }  // namespace

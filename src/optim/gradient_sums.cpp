@@ -274,7 +274,7 @@ void GradientSums::clear() {
                       std::vector<float>(context_.layout.tensors.size(), 1.0f));
 }
 
-void GradientSums::spoil() {
+void GradientSums::inject_nan() {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   const FlatParameter& flat = context_.layout.flats.front();
   if (sum_scales_.empty())

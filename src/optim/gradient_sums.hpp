@@ -15,7 +15,7 @@
 #include "optim/gradient_traffic.hpp"
 #include "optim/number_codec.hpp"
 #include "optim/opened_gradients.hpp"
-#include "optim/partial_sums.hpp"
+#include "optim/tensor_axis_gradients.hpp"
 
 namespace trireme::optim {
 
@@ -35,7 +35,7 @@ inline bool converts_sums(const StoreConfig& config) {
 // once a step, as soon as the step's last contribution to its bucket was added, so that
 // they travel under the rest of backward; in finish() where sums are kept or sent in less
 // than the accumulator's type. Only made for training.
-class GradientSums : private PartialSums::Codec {
+class GradientSums : private TensorAxisGradients::Codec {
  public:
   GradientSums(StoreContext& context, NumberCodec& codec, Device device);
 
@@ -63,7 +63,7 @@ class GradientSums : private PartialSums::Codec {
   // the result is 0.
   double squares(const TensorView& sum = {});
   // Makes a number of this rank's sums NaN, as they are kept: a fault for tests.
-  void spoil();
+  void inject_nan();
 
   // This rank's shard of the sums, as they are kept, and their scales.
   TensorView shard(const FlatParameter& flat) const;
@@ -148,7 +148,7 @@ class GradientSums : private PartialSums::Codec {
   std::vector<FlatState> flats_;
   std::vector<ReduceBucket> reduce_buckets_;
   std::optional<OpenedGradients> opened_;
-  std::optional<PartialSums> partial_;
+  std::optional<TensorAxisGradients> partial_;
   std::optional<ExactSums> exact_;
 };
 

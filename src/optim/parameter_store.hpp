@@ -78,7 +78,7 @@ class ParameterStore final : public WeightAccess {
   // again. See OuterStep.
   void average_copies();
   // Makes a number of this rank's sums NaN: a fault for tests.
-  void spoil_gradients() { gradients_->spoil(); }
+  void inject_nan_gradient() { gradients_->inject_nan(); }
 
   // Counts what rounding takes, from begin(): of gradients as they are kept and sent,
   // and in update() of moments and weights. Off without StoreConfig::reports, and where

@@ -141,7 +141,7 @@ void Faults::computed(engine::StepTotals::Outcome& mine) {
   if (fault_->kind == FaultKind::nan_loss)
     mine.loss = std::numeric_limits<double>::quiet_NaN();
   if (fault_->kind == FaultKind::spike) mine.loss *= 1000;
-  if (fault_->kind == FaultKind::nan_gradient) engine_.store().spoil_gradients();
+  if (fault_->kind == FaultKind::nan_gradient) engine_.store().inject_nan_gradient();
 }
 
 }  // namespace trireme::train

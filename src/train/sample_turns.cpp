@@ -10,10 +10,10 @@
 
 namespace trireme::train {
 
-BlendTurns::BlendTurns(std::vector<double> weights)
+SourceInterleave::SourceInterleave(std::vector<double> weights)
     : weights_(std::move(weights)), taken_(weights_.size()) {}
 
-BlendTurns::Turn BlendTurns::at(std::int64_t index) {
+SourceInterleave::Turn SourceInterleave::at(std::int64_t index) {
   require(index >= 0 && !weights_.empty(), "place {} of a blend of {}", index,
           weights_.size());
   if (index + 1 < next_) {

@@ -20,9 +20,9 @@ struct SamplePlace {
 // In turn, the source that lags furthest behind its weight: place i goes to the one of
 // the largest weight * max(i, 1) - samples taken, the first of those. (Megatron-LM,
 // build_blending_indices; in double, with its order of operations.)
-class BlendTurns {
+class SourceInterleave {
  public:
-  explicit BlendTurns(std::vector<double> weights);
+  explicit SourceInterleave(std::vector<double> weights);
   struct Turn {
     std::size_t source;
     std::int64_t number;  // of that source's samples, counted through all epochs
@@ -51,7 +51,7 @@ class SampleOrder {
   const io::SampleSource& source_;
   std::uint64_t seed_;
   std::vector<std::uint64_t> seeds_;  // of a blend's sources
-  BlendTurns turns_;
+  SourceInterleave turns_;
 };
 
 }  // namespace trireme::train

@@ -30,7 +30,7 @@ bool takes_all_routes() {
 }
 
 Mesh& mesh() {
-  if (takes_all_routes()) route_limits() = {.direct_ranks = 1, .table_ranks = 1};
+  if (takes_all_routes()) route_limits() = {.direct_ranks = 1, .pairwise_ranks = 1};
   static Mesh data_parallel(test::world(), {.data = test::world().size()}, {},
                             test::test_device());
   return data_parallel;

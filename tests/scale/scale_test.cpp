@@ -303,7 +303,7 @@ TEST(Scale, NothingGrowsFasterThanTheLogarithm) {
 TEST(Scale, FlatReductionsAreSeen) {
   comm::RouteLimits& limits = comm::route_limits();
   const comm::RouteLimits before = limits;
-  limits.direct_ranks = limits.table_ranks = 1 << 20;
+  limits.direct_ranks = limits.pairwise_ranks = 1 << 20;
   Table table;
   for (const int ranks : {64, 256}) measure(table, ranks, false);
   limits = before;

@@ -80,10 +80,11 @@ TEST(Tree, SubtreesAreRowsInRankOrder) {
   for (const int size : {1, 2, 3, 5, 8, 13, 64, 100}) {
     int below_root = 1;
     for (int rank = 1; rank < size; ++rank) {
-      const TreePlace place = tree_place(rank, 0, size);
-      if (place.parent == 0) below_root += subtree(place, size);
-      const TreePlace parent = tree_place(place.parent, 0, size);
-      EXPECT_LE(rank + subtree(place, size), parent.position + subtree(parent, size));
+      const BinomialNode place = binomial_node(rank, 0, size);
+      if (place.parent == 0) below_root += subtree_size(place, size);
+      const BinomialNode parent = binomial_node(place.parent, 0, size);
+      EXPECT_LE(rank + subtree_size(place, size),
+                parent.relative_rank + subtree_size(parent, size));
     }
     EXPECT_EQ(below_root, size);
   }

@@ -78,7 +78,7 @@ TEST_F(Blends, TurnsAreThoseOfMegatron) {
     while (words >> weight) parts.push_back(weight + " tokens " + path("a.h5"));
     ASSERT_EQ(parts.size(), count);
     const auto source = open(parts);
-    BlendTurns turns(source->blend()->weights);
+    SourceInterleave turns(source->blend()->weights);
     std::vector<std::int64_t> pairs;
     for (std::int64_t i = 0; i < places; ++i) {
       const auto [from, number] = turns.at(i);
@@ -96,7 +96,7 @@ TEST_F(Blends, TurnsAreThoseOfMegatron) {
 TEST_F(Blends, SharesAreTheWeightsToATenthOfAPercent) {
   constexpr std::int64_t places = 1'000'000;
   const std::vector<double> weights = {0.61, 0.3, 0.07, 0.02};
-  BlendTurns turns(weights);
+  SourceInterleave turns(weights);
   std::vector<double> counts(weights.size());
   for (std::int64_t i = 0; i < places; ++i) ++counts[turns.at(i).source];
   for (std::size_t s = 0; s < weights.size(); ++s)

@@ -1,4 +1,4 @@
-// AdaptedSource: a model's tensors with adapters added to them.
+// MergedAdapters: a model's tensors with adapters added to them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,10 +28,10 @@ struct AddedAdapter {
 // alone; a whole tensor of the weight 1 that no other adapter changes is read as it is.
 // Products and their sum are made in double and, with W in f32 (in f64 for f64), rounded
 // once to the type that is asked for.
-class AdaptedSource : public io::TensorSource, public io::CodeSource {
+class MergedAdapters : public io::TensorSource, public io::CodeSource {
  public:
-  AdaptedSource(std::shared_ptr<const io::TensorSource> base,
-                std::vector<AddedAdapter> adapters)
+  MergedAdapters(std::shared_ptr<const io::TensorSource> base,
+                 std::vector<AddedAdapter> adapters)
       : base_(std::move(base)),
         codes_(dynamic_cast<const io::CodeSource*>(base_.get())),
         adapters_(std::move(adapters)) {}

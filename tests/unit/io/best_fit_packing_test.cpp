@@ -1,6 +1,6 @@
 // Best fit of documents: against a search through all rows, and what rows may not lose.
 // SPDX-License-Identifier: Apache-2.0
-#include "io/document_rows.hpp"
+#include "io/best_fit_packing.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ std::vector<std::int64_t> ends_of(const std::vector<std::int64_t>& lengths) {
 }
 
 // Lengths of the pieces of each row.
-std::multiset<std::vector<std::int64_t>> lengths_of(const DocumentRows& rows) {
+std::multiset<std::vector<std::int64_t>> lengths_of(const BestFitPacking& rows) {
   std::multiset<std::vector<std::int64_t>> all;
   for (std::int64_t r = 0; r < rows.rows(); ++r) {
     std::vector<std::int64_t> row;
@@ -30,10 +30,10 @@ std::multiset<std::vector<std::int64_t>> lengths_of(const DocumentRows& rows) {
   return all;
 }
 
-TEST(DocumentRows, PutsEachWhereItLeavesTheLeastRoom) {
+TEST(BestFitPacking, PutsEachWhereItLeavesTheLeastRoom) {
   // 7, then 6, then 5 open rows of 10; 4 fits best beside 6, 3 beside 7, the 3 after it
   // beside 5, and 2 in what that has left.
-  const DocumentRows rows(ends_of({3, 4, 7, 3, 2, 5, 6}), 10, 1);
+  const BestFitPacking rows(ends_of({3, 4, 7, 3, 2, 5, 6}), 10, 1);
   EXPECT_EQ(lengths_of(rows),
             (std::multiset<std::vector<std::int64_t>>{{7, 3}, {6, 4}, {5, 3, 2}}));
   EXPECT_EQ(rows.padding(), 0.0);
@@ -56,14 +56,14 @@ std::multiset<std::int64_t> rooms_by_search(std::vector<std::int64_t> lengths,
   return {rooms.begin(), rooms.end()};
 }
 
-TEST(DocumentRows, LeavesTheRoomThatASearchThroughAllRowsLeaves) {
+TEST(BestFitPacking, LeavesTheRoomThatASearchThroughAllRowsLeaves) {
   const Random random(7, 0);
   for (const std::int64_t most : {2, 3, 31, 32, 33, 100}) {
     std::vector<std::int64_t> lengths;
     for (std::uint64_t i = 0; i < 500; ++i)
       lengths.push_back(2 + static_cast<std::int64_t>(random.below(
                                 1000 * i, static_cast<std::uint64_t>(most - 1))));
-    const DocumentRows rows(ends_of(lengths), most, 3);
+    const BestFitPacking rows(ends_of(lengths), most, 3);
     std::multiset<std::int64_t> rooms;
     std::int64_t held = 0;
     for (std::int64_t r = 0; r < rows.rows(); ++r) {
@@ -79,10 +79,10 @@ TEST(DocumentRows, LeavesTheRoomThatASearchThroughAllRowsLeaves) {
   }
 }
 
-TEST(DocumentRows, EveryTokenButADocumentsFirstIsATargetOnce) {
+TEST(BestFitPacking, EveryTokenButADocumentsFirstIsATargetOnce) {
   const std::vector<std::int64_t> lengths = {1, 9, 10, 11, 12, 0, 19, 20, 37, 1, 2, 28};
   const std::vector<std::int64_t> ends = ends_of(lengths);
-  const DocumentRows rows(ends, 10, 1);
+  const BestFitPacking rows(ends, 10, 1);
   std::multiset<std::int64_t> targets, wanted;
   for (std::int64_t r = 0; r < rows.rows(); ++r)
     for (const DocumentPiece& piece : rows.row(r)) {
@@ -96,13 +96,13 @@ TEST(DocumentRows, EveryTokenButADocumentsFirstIsATargetOnce) {
   EXPECT_EQ(rows.cut(), 6);
 }
 
-TEST(DocumentRows, TheSeedMovesOnlyDocumentsOfOneLength) {
+TEST(BestFitPacking, TheSeedMovesOnlyDocumentsOfOneLength) {
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < 300; ++i) lengths.push_back(2 + i % 7);
   const auto ends = ends_of(lengths);
   const auto begins = [&](std::uint64_t seed) {
     std::vector<std::int64_t> all;
-    const DocumentRows rows(ends, 12, seed);
+    const BestFitPacking rows(ends, 12, seed);
     for (std::int64_t r = 0; r < rows.rows(); ++r)
       for (const DocumentPiece& piece : rows.row(r)) all.push_back(piece.begin);
     return all;
@@ -110,15 +110,16 @@ TEST(DocumentRows, TheSeedMovesOnlyDocumentsOfOneLength) {
   EXPECT_EQ(begins(5), begins(5));
   EXPECT_NE(begins(5), begins(6));
   // The longest documents are not in the first rows.
-  const DocumentRows rows(ends, 12, 5);
+  const BestFitPacking rows(ends, 12, 5);
   std::int64_t longest = 0;
   for (std::int64_t r = 0; r < 10; ++r) longest += rows.row(r).front().tokens == 8;
   EXPECT_LT(longest, 10);
-  EXPECT_EQ(lengths_of(DocumentRows(ends, 12, 5)), lengths_of(DocumentRows(ends, 12, 6)));
+  EXPECT_EQ(lengths_of(BestFitPacking(ends, 12, 5)),
+            lengths_of(BestFitPacking(ends, 12, 6)));
 }
 
-TEST(DocumentRows, NothingButSingleTokensMakesNoRow) {
-  const DocumentRows rows(ends_of({1, 1, 0}), 8, 1);
+TEST(BestFitPacking, NothingButSingleTokensMakesNoRow) {
+  const BestFitPacking rows(ends_of({1, 1, 0}), 8, 1);
   EXPECT_EQ(rows.rows(), 0);
   EXPECT_EQ(rows.left_out(), 3);
   EXPECT_EQ(rows.padding(), 0.0);

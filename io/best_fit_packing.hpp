@@ -1,4 +1,4 @@
-// DocumentRows: whole documents, put into rows of samples where they fit best.
+// BestFitPacking: whole documents, put into rows of samples where they fit best.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,13 +24,13 @@ struct DocumentPiece {
 // (lengths, row, seed): every rank and every run that resumes has the same rows.
 // Memory: 16 bytes a piece and 8 a row; up to 64 more a piece while it is made.
 // Cost: sorting, and a walk up and down a tree of 2 * row_tokens for each piece.
-class DocumentRows {
+class BestFitPacking {
  public:
   // ends:       of each document in the stream, ascending; the first begins at 0
   // row_tokens: S + 1
   // Throws Error(internal) for ends that descend.
-  DocumentRows(std::span<const std::int64_t> ends, std::int64_t row_tokens,
-               std::uint64_t seed);
+  BestFitPacking(std::span<const std::int64_t> ends, std::int64_t row_tokens,
+                 std::uint64_t seed);
 
   std::int64_t rows() const { return static_cast<std::int64_t>(begins_.size()) - 1; }
   // Of a row, in their order in it, the longest first.

@@ -1,6 +1,6 @@
 // Best fit of documents into rows, by the room that rows have left.
 // SPDX-License-Identifier: Apache-2.0
-#include "io/document_rows.hpp"
+#include "io/best_fit_packing.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -14,9 +14,9 @@ namespace trireme::io {
 namespace {
 
 // How many rows have each room left, in a tree of sums over [0, most].
-class Rooms {
+class FreeSpaceTree {
  public:
-  explicit Rooms(std::int64_t most)
+  explicit FreeSpaceTree(std::int64_t most)
       : leaves_(std::bit_ceil(static_cast<std::size_t>(most) + 1)), sums_(2 * leaves_) {}
   void add(std::int64_t room, std::int64_t rows) {
     for (std::size_t at = leaves_ + static_cast<std::size_t>(room); at > 0; at /= 2)
@@ -41,8 +41,8 @@ class Rooms {
 
 }  // namespace
 
-DocumentRows::DocumentRows(std::span<const std::int64_t> ends, std::int64_t row_tokens,
-                           std::uint64_t seed)
+BestFitPacking::BestFitPacking(std::span<const std::int64_t> ends,
+                               std::int64_t row_tokens, std::uint64_t seed)
     : row_tokens_(row_tokens) {
   require(row_tokens >= 2, "a row of {} tokens", row_tokens);
   std::vector<DocumentPiece> pieces = take_pieces(ends);
@@ -57,13 +57,14 @@ DocumentRows::DocumentRows(std::span<const std::int64_t> ends, std::int64_t row_
   fit(pieces, seed);
 }
 
-std::int64_t DocumentRows::bytes() const {
+std::int64_t BestFitPacking::bytes() const {
   return static_cast<std::int64_t>(pieces_.size() * sizeof(DocumentPiece) +
                                    begins_.size() * sizeof(std::int64_t));
 }
 
 // The documents as they are to be fitted: none longer than a row.
-std::vector<DocumentPiece> DocumentRows::take_pieces(std::span<const std::int64_t> ends) {
+std::vector<DocumentPiece> BestFitPacking::take_pieces(
+    std::span<const std::int64_t> ends) {
   std::vector<DocumentPiece> pieces;
   std::int64_t begin = 0;
   for (const std::int64_t end : ends) {
@@ -78,9 +79,9 @@ std::vector<DocumentPiece> DocumentRows::take_pieces(std::span<const std::int64_
   return pieces;
 }
 
-void DocumentRows::fit(const std::vector<DocumentPiece>& pieces, std::uint64_t seed) {
+void BestFitPacking::fit(const std::vector<DocumentPiece>& pieces, std::uint64_t seed) {
   // 1. which row each piece goes to: of rows with the same room, the one that got it last
-  Rooms rooms(row_tokens_);
+  FreeSpaceTree rooms(row_tokens_);
   std::vector<std::int64_t> row_of, below;  // below: rows with a room are a linked list
   std::vector<std::int64_t> top(static_cast<std::size_t>(row_tokens_) + 1, -1);
   row_of.reserve(pieces.size());
@@ -124,7 +125,7 @@ void DocumentRows::fit(const std::vector<DocumentPiece>& pieces, std::uint64_t s
         pieces[i];
 }
 
-std::span<const DocumentPiece> DocumentRows::row(std::int64_t index) const {
+std::span<const DocumentPiece> BestFitPacking::row(std::int64_t index) const {
   require(index >= 0 && index < rows(), "row {} of {}", index, rows());
   const auto at = static_cast<std::size_t>(index);
   return std::span(pieces_).subspan(
@@ -132,7 +133,7 @@ std::span<const DocumentPiece> DocumentRows::row(std::int64_t index) const {
       static_cast<std::size_t>(begins_[at + 1] - begins_[at]));
 }
 
-double DocumentRows::padding() const {
+double BestFitPacking::padding() const {
   std::int64_t held = 0;
   for (const DocumentPiece& piece : pieces_) held += piece.tokens;
   const double places = static_cast<double>(rows()) * static_cast<double>(row_tokens_);

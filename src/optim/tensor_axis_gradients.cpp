@@ -1,6 +1,6 @@
-// PartialSums: finding them, and summing them over the ranks of the tensor axis.
+// TensorAxisGradients: finding them, and summing them over the ranks of the tensor axis.
 // SPDX-License-Identifier: Apache-2.0
-#include "optim/partial_sums.hpp"
+#include "optim/tensor_axis_gradients.hpp"
 
 #include <algorithm>
 #include <map>
@@ -11,7 +11,8 @@
 namespace trireme::optim {
 
 // Every rank lists every tensor, in the same order, also where it has no shard of it.
-std::vector<PartialSums::Tensor> PartialSums::all_tensors(const ShardOf& shard_of) const {
+std::vector<TensorAxisGradients::Tensor> TensorAxisGradients::all_tensors(
+    const ShardOf& shard_of) const {
   std::map<std::string, std::size_t> index;
   std::vector<Tensor> all;
   for (const FlatParameter& flat : context_.layout.flats) {
@@ -36,7 +37,8 @@ std::vector<PartialSums::Tensor> PartialSums::all_tensors(const ShardOf& shard_o
   return all;
 }
 
-PartialSums::PartialSums(StoreContext& context, const ShardOf& shard_of, Device device)
+TensorAxisGradients::TensorAxisGradients(StoreContext& context, const ShardOf& shard_of,
+                                         Device device)
     : context_(context) {
   std::int64_t largest = 0, total = 0;
   for (Tensor& tensor : all_tensors(shard_of)) {
@@ -62,7 +64,7 @@ PartialSums::PartialSums(StoreContext& context, const ShardOf& shard_of, Device 
                  MemoryClass::communication, "partial gradients");
 }
 
-void PartialSums::sum(Codec& codec) {
+void TensorAxisGradients::sum(Codec& codec) {
   if (sums_.view().empty()) return;
   const std::int64_t most = sums_.view().elements();
   std::size_t first = 0;
@@ -81,8 +83,8 @@ void PartialSums::sum(Codec& codec) {
 
 // Calls body(named, the box's data, its place in the whole tensor).
 template <class Body>
-void PartialSums::for_each_box(std::size_t first, std::size_t last,
-                               const Body& body) const {
+void TensorAxisGradients::for_each_box(std::size_t first, std::size_t last,
+                                       const Body& body) const {
   std::int64_t begin = 0;
   for (std::size_t i = first; i < last; ++i) {
     const Tensor& tensor = tensors_[i];
@@ -97,7 +99,7 @@ void PartialSums::for_each_box(std::size_t first, std::size_t last,
   }
 }
 
-void PartialSums::sum_range(std::size_t first, std::size_t last, Codec& codec) {
+void TensorAxisGradients::sum_range(std::size_t first, std::size_t last, Codec& codec) {
   if (first == last) return;
   std::int64_t elements = 0;
   for (std::size_t i = first; i < last; ++i) elements += tensors_[i].elements();

@@ -1,4 +1,5 @@
-// PartialSums: gradients of which each rank of the tensor axis has a part of the sum.
+// TensorAxisGradients: gradients of which each rank of the tensor axis has a part of the
+// sum.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +18,7 @@ namespace trireme::optim {
 // boxes back. Boxes that one rank alone holds pass through unchanged. So one rule serves
 // norms under sequence parallelism, shared key/value heads and routers. Of experts' the
 // ranks of the expert axis, which hold other experts, have a place each in every sum.
-class PartialSums {
+class TensorAxisGradients {
  public:
   using ShardOf = std::function<TensorView(const FlatParameter&)>;
 
@@ -35,7 +36,7 @@ class PartialSums {
   };
 
   // shard_of: this rank's shard of the gradient sums.
-  PartialSums(StoreContext& context, const ShardOf& shard_of, Device device);
+  TensorAxisGradients(StoreContext& context, const ShardOf& shard_of, Device device);
 
   // Sums them, as many tensors at a time as the memory holds.
   void sum(Codec& codec);

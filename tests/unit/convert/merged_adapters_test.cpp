@@ -1,6 +1,6 @@
-// AdaptedSource: whole tensors of adapters, weighed beside others.
+// MergedAdapters: whole tensors of adapters, weighed beside others.
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/adapted_source.hpp"
+#include "convert/merged_adapters.hpp"
 
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ AddedAdapter adapter(double weight, std::map<std::string, Numbers> tensors) {
 }
 
 // Bases: the table 1 2 / 3 4, the norm 1 2 3, the module 1 2 / 3 4.
-AdaptedSource source(std::vector<AddedAdapter> adapters) {
+MergedAdapters source(std::vector<AddedAdapter> adapters) {
   return {std::make_shared<Tensors>(std::map<std::string, Numbers>{
               {"model/" + table, {1, 2, 3, 4}},
               {"model/" + norm, {1, 2, 3}},
@@ -69,7 +69,7 @@ AdaptedSource source(std::vector<AddedAdapter> adapters) {
           std::move(adapters)};
 }
 
-Numbers read(const AdaptedSource& source, const std::string& name, const Shape& whole) {
+Numbers read(const MergedAdapters& source, const std::string& name, const Shape& whole) {
   const Buffer out(Device::host(), DType::f64, whole, MemoryClass::data, "tensor");
   Shape begin = whole;
   for (int i = 0; i < whole.rank(); ++i) begin[i] = 0;
@@ -78,7 +78,7 @@ Numbers read(const AdaptedSource& source, const std::string& name, const Shape& 
   return {numbers.begin(), numbers.end()};
 }
 
-TEST(AdaptedSource, WholeTensorsAddTheirWeightedDifference) {
+TEST(MergedAdapters, WholeTensorsAddTheirWeightedDifference) {
   const auto first = [](double weight) {
     return adapter(weight,
                    {{"model/" + table, {5, 2, 3, 8}}, {"model/" + norm, {1, 6, 3}}});
@@ -99,7 +99,7 @@ TEST(AdaptedSource, WholeTensorsAddTheirWeightedDifference) {
   EXPECT_EQ(read(none, norm, {3}), (Numbers{1, 2, 3}));
 }
 
-TEST(AdaptedSource, WholeTensorsGoBesideProductsOfOthers) {
+TEST(MergedAdapters, WholeTensorsGoBesideProductsOfOthers) {
   const auto whole = adapter(0.5, {{"model/" + module + ".weight", {3, 2, 3, 4}}});
   const auto product = adapter(2, {{"model/" + module + ".lora_A.weight", {1, 0}},
                                    {"model/" + module + ".lora_B.weight", {0, 5}}});
@@ -107,7 +107,7 @@ TEST(AdaptedSource, WholeTensorsGoBesideProductsOfOthers) {
   EXPECT_EQ(read(sum, module + ".weight", {2, 2}), (Numbers{2, 2, 13, 4}));
 }
 
-TEST(AdaptedSource, WhatAnAdapterChangesHasNoCodes) {
+TEST(MergedAdapters, WhatAnAdapterChangesHasNoCodes) {
   const auto changed = source({adapter(0.5, {{"model/" + table, {5, 2, 3, 8}}})});
   EXPECT_EQ(changed.code_bytes("model/" + table, {2, 2}, {0, 0}, {2, 2}), 0U);
   EXPECT_EQ(changed.code_bytes("model/" + norm, {3}, {0}, {3}), 1U);

@@ -1,6 +1,6 @@
-// AdaptedSource: the products of adapters, added as tensors are read.
+// MergedAdapters: the products of adapters, added as tensors are read.
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/adapted_source.hpp"
+#include "convert/merged_adapters.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -106,15 +106,15 @@ void store_sum(const TensorView& base, const TensorView& sum, const TensorView& 
 
 }  // namespace
 
-bool AdaptedSource::is_replaced(const std::string& name) const {
+bool MergedAdapters::is_replaced(const std::string& name) const {
   return !name.empty() &&
          std::any_of(adapters_.begin(), adapters_.end(), [&](const auto& adapter) {
            return adapter.weight != 0 && adapter.has(name);
          });
 }
 
-const AddedAdapter* AdaptedSource::sole_owner(const std::string& name,
-                                              const Shape& whole) const {
+const AddedAdapter* MergedAdapters::sole_owner(const std::string& name,
+                                               const Shape& whole) const {
   if (!is_replaced(name)) return nullptr;
   const std::string down = nn::module_of_tensor(name) + std::string(nn::down_suffix);
   const bool adapted = is_adapted(name, whole);
@@ -128,7 +128,7 @@ const AddedAdapter* AdaptedSource::sole_owner(const std::string& name,
   return owner;
 }
 
-bool AdaptedSource::is_adapted(const std::string& name, const Shape& whole) const {
+bool MergedAdapters::is_adapted(const std::string& name, const Shape& whole) const {
   const std::string module = nn::module_of_tensor(name);
   if (whole.rank() != 2 || name != module + ".weight") return false;
   const std::string down = module + std::string(nn::down_suffix);
@@ -136,22 +136,22 @@ bool AdaptedSource::is_adapted(const std::string& name, const Shape& whole) cons
                      [&](const auto& adapter) { return adapter.has(down); });
 }
 
-std::size_t AdaptedSource::code_bytes(const std::string& path, const Shape& whole,
-                                      const Shape& begin, const Shape& extent) const {
+std::size_t MergedAdapters::code_bytes(const std::string& path, const Shape& whole,
+                                       const Shape& begin, const Shape& extent) const {
   const std::string name = name_in(path);
   if (codes_ == nullptr || is_replaced(name) || is_adapted(name, whole)) return 0;
   return codes_->code_bytes(path, whole, begin, extent);
 }
 
-OwnedCodes AdaptedSource::read_codes(const std::string& path, const Shape& whole,
-                                     const Shape& begin, const Shape& extent) const {
+OwnedCodes MergedAdapters::read_codes(const std::string& path, const Shape& whole,
+                                      const Shape& begin, const Shape& extent) const {
   require(codes_ != nullptr, "'{}' is not stored as codes", path);
   return codes_->read_codes(path, whole, begin, extent);
 }
 
 // Lengths are of whole rows, whichever columns are wanted: some rows at a time.
-void AdaptedSource::add_dora(const AddedAdapter& adapter, const DoraBox& box,
-                             const TensorView& sum) const {
+void MergedAdapters::add_dora(const AddedAdapter& adapter, const DoraBox& box,
+                              const TensorView& sum) const {
   constexpr std::int64_t at_once = 1 << 20;  // elements
   const std::string tensor = std::string(prefix) + box.module;
   const auto& [path, whole, begin] = box.of;
@@ -179,8 +179,8 @@ void AdaptedSource::add_dora(const AddedAdapter& adapter, const DoraBox& box,
 }
 
 // Some rows at a time: tables are large.
-void AdaptedSource::add_whole(const AddedAdapter& adapter, const Box& box,
-                              const TensorView& base, const TensorView& sum) const {
+void MergedAdapters::add_whole(const AddedAdapter& adapter, const Box& box,
+                               const TensorView& base, const TensorView& sum) const {
   constexpr std::int64_t at_once = 1 << 20;  // elements
   const std::int64_t rows = base.dim(0);
   const std::int64_t step = std::max<std::int64_t>(
@@ -195,8 +195,8 @@ void AdaptedSource::add_whole(const AddedAdapter& adapter, const Box& box,
   }
 }
 
-void AdaptedSource::add_matrices(const AddedAdapter& adapter, const Box& box,
-                                 const TensorView& sum) const {
+void MergedAdapters::add_matrices(const AddedAdapter& adapter, const Box& box,
+                                  const TensorView& sum) const {
   const std::string module = nn::module_of_tensor(name_in(box.path));
   const std::string tensor = std::string(prefix) + module;
   const auto what = adapter.config.of(module);
@@ -211,8 +211,8 @@ void AdaptedSource::add_matrices(const AddedAdapter& adapter, const Box& box,
   add_product(adapter.weight * what->scale, b.view(), a.view(), sum);
 }
 
-void AdaptedSource::read(const std::string& path, const Shape& whole, const Shape& begin,
-                         const TensorView& out) const {
+void MergedAdapters::read(const std::string& path, const Shape& whole, const Shape& begin,
+                          const TensorView& out) const {
   const std::string name = name_in(path);
   // 1. what one adapter holds whole, and no other changes
   if (const AddedAdapter* owner = sole_owner(name, whole))
