@@ -108,7 +108,7 @@ void FileTable::set(SourceKind kind, const std::string& path, const FileState& s
                     const FileFacts& facts) {
   files_[{kind, path}] = {state, facts, true};
   new_ = true;
-  if (gets_on_) gets_on_();
+  if (on_file_read_) on_file_read_();
 }
 
 std::size_t FileTable::used() const {
