@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/number.hpp"
+#include "base/row_windows.hpp"
 #include "io/checkpoint.hpp"
 #include "io/checkpoint_find.hpp"
 #include "io/checkpoint_index.hpp"
@@ -19,12 +20,6 @@
 #include "io/host_copy.hpp"
 
 namespace trireme::io {
-namespace {
-
-// A tensor is digested in blocks of rows of about this size.
-constexpr std::size_t block_bytes = std::size_t{4} << 20;
-
-}  // namespace
 
 struct CheckpointReader::Impl {
   std::string directory;
@@ -251,16 +246,15 @@ std::string CheckpointReader::digest(const std::string& path) const {
   // Proves that the shape is real before memory is taken for it.
   impl_->boxes(entry, origin_of(entry.shape), entry.shape);
   const std::int64_t rows = entry.shape[0];
-  const auto row_bytes =
-      static_cast<std::size_t>(entry.shape.elements() / rows) * size_of(entry.dtype);
-  const auto count = std::min<std::int64_t>(
-      rows, static_cast<std::int64_t>(std::max<std::size_t>(1, block_bytes / row_bytes)));
-  std::vector<std::byte> block(static_cast<std::size_t>(count) * row_bytes);
+  const std::int64_t row_bytes =
+      entry.shape.elements() / rows * static_cast<std::int64_t>(size_of(entry.dtype));
+  std::vector<std::byte> block(
+      static_cast<std::size_t>(rows_at_once(rows, row_bytes, window_bytes) * row_bytes));
   Shape extent = entry.shape, begin = origin_of(entry.shape);
-  for (; begin[0] < rows; begin[0] += count) {
-    extent[0] = std::min(count, rows - begin[0]);
+  for (const auto [row, count] : RowWindows(rows, row_bytes, window_bytes)) {
+    begin[0] = row, extent[0] = count;
     impl_->read(entry, begin, TensorView(block.data(), entry.dtype, extent));
-    digest.add(block.data(), static_cast<std::size_t>(extent[0]) * row_bytes);
+    digest.add(block.data(), static_cast<std::size_t>(count * row_bytes));
   }
   return digest.text();
 }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/row_windows.hpp"
 #include "base/system_reason.hpp"
 #include "io/element_convert.hpp"
 #include "io/hdf5_dataset.hpp"
@@ -19,9 +20,6 @@
 
 namespace trireme::io {
 namespace {
-
-// What is converted, or is strided in memory, passes through a block of about this size.
-constexpr std::size_t staging_bytes = std::size_t{4} << 20;
 
 // Groups are made one by one, for HDF5 would give those it makes itself a time.
 void make_groups(hid_t file, const std::string& path, const std::string& name) {
@@ -57,19 +55,19 @@ Hdf5Id make_dataset(hid_t file, const std::string& path, const std::string& name
   return dataset;
 }
 
-// Calls work(begin, rows) for blocks of rows of at most staging_bytes, or one row.
+// Calls work(begin, rows) for blocks of rows of at most window_bytes, or one row.
+// What is converted, or is strided in memory, passes through one.
 template <class F>
 void for_each_block(const TensorView& view, std::size_t element_bytes, const Shape& begin,
                     const F& work) {
   const std::int64_t rows = view.dim(0);
   if (view.elements() == 0) return;
-  const auto row_bytes = static_cast<std::size_t>(view.elements() / rows) * element_bytes;
-  const auto count =
-      static_cast<std::int64_t>(std::max<std::size_t>(1, staging_bytes / row_bytes));
-  Shape at = begin;
-  for (std::int64_t row = 0; row < rows; row += count) {
-    at[0] = begin[0] + row;
-    work(at, view.rows(row, std::min(count, rows - row)));
+  const std::int64_t row_bytes =
+      view.elements() / rows * static_cast<std::int64_t>(element_bytes);
+  for (const auto [row, count] : RowWindows(rows, row_bytes, window_bytes)) {
+    Shape at = begin;
+    at[0] += row;
+    work(at, view.rows(row, count));
   }
 }
 

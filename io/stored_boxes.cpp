@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/row_windows.hpp"
 #include "io/element_convert.hpp"
 
 namespace trireme::io {
@@ -24,9 +25,6 @@ std::size_t most_open_files() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return least;
   return std::clamp(static_cast<std::size_t>(limit.rlim_cur / 8), least, most);
 }
-
-// What is converted, or is strided in memory, passes through a block of about this size.
-constexpr std::int64_t staging_bytes = std::int64_t{4} << 20;
 
 std::int64_t end_of(const BoxEntry& box, int dim) {
   return box.begin[dim] + box.extent[dim];
@@ -151,15 +149,13 @@ void read_part(const Part& part, int dim, std::int64_t first, std::byte* to,
                    {to, static_cast<std::size_t>(count * box * element)});
     return;
   }
-  if (dim + 1 < part.extent.rank() && box * element > staging_bytes) {
+  if (dim + 1 < part.extent.rank() && box * element > window_bytes) {
     for (std::int64_t i = 0; i < count; ++i)
       read_part(part, dim + 1, first + i * box, to + i * step, staging);
     return;
   }
-  const std::int64_t rows =
-      std::clamp<std::int64_t>(staging_bytes / (box * element), 1, count);
-  for (std::int64_t row = 0; row < count; row += rows) {
-    const std::int64_t now = std::min(rows, count - row);
+  // What is converted, or is strided in memory, passes through a block.
+  for (const auto [row, now] : RowWindows(count, box * element, window_bytes)) {
     const auto bytes = static_cast<std::size_t>(now * box * element);
     staging.resize(std::max(staging.size(), bytes));
     part.file.read(part.offset + (first + row * box) * element, {staging.data(), bytes});

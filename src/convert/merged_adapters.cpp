@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/memory.hpp"
+#include "base/row_windows.hpp"
 #include "convert/adapter_folder.hpp"
 #include "io/element_convert.hpp"
 #include "io/host_copy.hpp"
@@ -151,17 +152,13 @@ OwnedCodes MergedAdapters::read_codes(const std::string& path, const Shape& whol
 
 // Lengths are of whole rows, whichever columns are wanted: some rows at a time.
 void MergedAdapters::add_dora(const AddedAdapter& adapter, const DoraBox& box,
-                              const TensorView& sum) const {
-  constexpr std::int64_t at_once = 1 << 20;  // elements
+                             const TensorView& sum) const {
   const std::string tensor = std::string(prefix) + box.module;
   const auto& [path, whole, begin] = box.of;
   const std::int64_t K = whole[1], r = box.rank;
-  const std::int64_t step =
-      std::max<std::int64_t>(1, at_once / std::max<std::int64_t>(K, 1));
   const Buffer a = read_box(*adapter.tensors, tensor + std::string(nn::down_suffix),
                             {r, K}, {0, 0}, {r, K});
-  for (std::int64_t row = 0; row < sum.dim(0); row += step) {
-    const std::int64_t count = std::min(step, sum.dim(0) - row);
+  for (const auto [row, count] : RowWindows(sum.dim(0), K, window_elements)) {
     const std::int64_t first = begin[0] + row;
     const Buffer base = read_box(*base_, path, whole, {first, 0}, {count, K});
     const Buffer b = read_box(*adapter.tensors, tensor + std::string(nn::up_suffix),
@@ -180,18 +177,15 @@ void MergedAdapters::add_dora(const AddedAdapter& adapter, const DoraBox& box,
 
 // Some rows at a time: tables are large.
 void MergedAdapters::add_whole(const AddedAdapter& adapter, const Box& box,
-                               const TensorView& base, const TensorView& sum) const {
-  constexpr std::int64_t at_once = 1 << 20;  // elements
-  const std::int64_t rows = base.dim(0);
-  const std::int64_t step = std::max<std::int64_t>(
-      1, at_once * rows / std::max<std::int64_t>(base.elements(), 1));
-  for (std::int64_t row = 0; row < rows; row += step) {
+                              const TensorView& base, const TensorView& sum) const {
+  const std::int64_t rows = base.dim(0), elements = base.elements() / rows;
+  for (const auto [row, count] : RowWindows(rows, elements, window_elements)) {
     Shape first = box.begin, extent = base.shape();
     first[0] += row;
-    extent[0] = std::min(step, rows - row);
+    extent[0] = count;
     const Buffer saved = read_box(*adapter.tensors, box.path, box.whole, first, extent);
-    add_difference(adapter.weight, saved.view(), base.rows(row, extent[0]),
-                   sum.rows(row, extent[0]));
+    add_difference(adapter.weight, saved.view(), base.rows(row, count),
+                   sum.rows(row, count));
   }
 }
 

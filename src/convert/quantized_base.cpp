@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/row_windows.hpp"
 #include "base/split.hpp"
 #include "convert/model_folder.hpp"
 #include "convert/quantized_matrix.hpp"
@@ -22,7 +23,6 @@ namespace {
 using model::BaseCodes;
 
 constexpr std::string_view prefix = "model/";
-constexpr std::int64_t at_once = 1 << 20;  // elements in f32
 
 std::string_view name_in(std::string_view path) {
   return path.starts_with(prefix) ? path.substr(prefix.size()) : std::string_view();
@@ -83,7 +83,8 @@ void QuantizedBase::make_blocks(const Box& box, OwnedCodes& out) const {
   constexpr std::int64_t block = model::nf4_block;
   const std::int64_t N = box.whole[0], K = box.whole[1];
   const std::int64_t period = block / std::gcd(K, block);
-  const std::int64_t step = std::max<std::int64_t>(1, at_once / (K * period)) * period;
+  const std::int64_t step =
+      std::max<std::int64_t>(1, window_elements / (K * period)) * period;
   const std::int64_t end = std::min(N, divide_up(box.rows().end, period) * period);
   const std::int64_t first_block = (box.begin[0] * K + box.begin[1]) / block;
   const TensorView scales = out.matrix.scales;
@@ -113,10 +114,8 @@ void QuantizedBase::make_blocks(const Box& box, OwnedCodes& out) const {
 
 void QuantizedBase::make_rows(const Box& box, OwnedCodes& out) const {
   const std::int64_t K = box.whole[1], columns = box.extent[1];
-  const std::int64_t step = std::max<std::int64_t>(1, at_once / K);
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(K));
-  for (std::int64_t first = 0; first < box.extent[0]; first += step) {
-    const std::int64_t height = std::min(step, box.extent[0] - first);
+  for (const auto [first, height] : RowWindows(box.extent[0], K, window_elements)) {
     const Buffer rows = read_rows(box, box.begin[0] + first, height);
     for (std::int64_t i = 0; i < height; ++i) {
       const float* const row = rows.view().data<float>() + i * K;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/row_windows.hpp"
 #include "base/split.hpp"
 #include "io/element_convert.hpp"
 
@@ -104,10 +105,8 @@ void read_matrix_numbers(const QuantizedMatrix& matrix, io::SafetensorsFolder& f
   constexpr std::int64_t at_once = 1 << 22;
   const std::int64_t rows = out.dim(0), columns = out.dim(1);
   if (rows == 0 || columns == 0) return;
-  const std::int64_t step = std::max<std::int64_t>(1, at_once / columns);
   std::vector<float> numbers(static_cast<std::size_t>(columns));
-  for (std::int64_t first = 0; first < rows; first += step) {
-    const std::int64_t count = std::min(step, rows - first);
+  for (const auto [first, count] : RowWindows(rows, columns, at_once)) {
     const OwnedCodes codes =
         matrix.read(files, {begin[0] + first, begin[1]}, {count, columns});
     for (std::int64_t i = 0; i < count; ++i) {

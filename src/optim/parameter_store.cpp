@@ -7,6 +7,7 @@
 
 #include "base/device_memory.hpp"
 #include "base/philox.hpp"
+#include "base/row_windows.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/random.hpp"
 
@@ -54,13 +55,12 @@ void draw_normal(Stream& stream, const TensorView& x, const ParamBox& box,
   if (x.dtype() == DType::f32 || x.dtype() == DType::f64)
     return fill(x, box.global_begin);
   if (x.elements() == 0) return;
-  constexpr std::int64_t most = 1 << 20;
+  const std::int64_t rows = x.dim(0), row = x.elements() / rows;
   Shape some = x.shape();
-  some[0] = std::clamp<std::int64_t>(most * some[0] / x.elements(), 1, some[0]);
+  some[0] = rows_at_once(rows, row, window_elements);
   const Buffer memory(x.device(), DType::f32, some, MemoryClass::workspace,
                       "initial weights");
-  for (std::int64_t first = 0; first < x.dim(0); first += some[0]) {
-    const std::int64_t count = std::min(some[0], x.dim(0) - first);
+  for (const auto [first, count] : RowWindows(rows, row, window_elements)) {
     const TensorView drawn = memory.view().rows(0, count);
     Shape begin = box.global_begin;
     begin[0] += first;

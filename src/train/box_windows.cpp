@@ -11,7 +11,7 @@ std::vector<BoxWindow> windows_of(const Shape& shape, std::int64_t most) {
   int dim = 0;
   std::int64_t slice = shape.elements() / shape[0];
   while (dim + 1 < shape.rank() && slice > most) slice /= shape[++dim];
-  const std::int64_t at_once = std::clamp<std::int64_t>(most / slice, 1, shape[dim]);
+  const std::int64_t at_once = rows_at_once(shape[dim], slice, most);
   BoxWindow next{shape, shape};
   for (int i = 0; i < shape.rank(); ++i) next.begin[i] = 0;
   for (int i = 0; i < dim; ++i) next.extent[i] = 1;

@@ -6,11 +6,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/row_windows.hpp"
 #include "base/tensor_view.hpp"
 
 namespace trireme::train {
-
-inline constexpr std::int64_t window_bytes = std::int64_t{4} << 20;
 
 // A part of a tensor, or of a box of one.
 struct BoxWindow {

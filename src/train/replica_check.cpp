@@ -10,6 +10,7 @@
 
 #include "base/device_memory.hpp"
 #include "base/number.hpp"
+#include "base/row_windows.hpp"
 #include "comm/hosts.hpp"
 #include "comm/rank_status.hpp"
 #include "io/digest.hpp"
@@ -42,14 +43,11 @@ std::uint64_t bits_of(const io::TensorBox& box, std::vector<std::byte>& row_memo
   const std::int64_t rows = data.dim(0);
   const std::int64_t row_elements = rows > 0 ? data.elements() / rows : 0;
   const auto row_bytes = row_elements * static_cast<std::int64_t>(width);
-  const std::int64_t block =
-      std::clamp<std::int64_t>(block_bytes / std::max<std::int64_t>(row_bytes, 1), 1,
-                               std::max<std::int64_t>(rows, 1));
-  row_memory.resize(
-      std::max(row_memory.size(), static_cast<std::size_t>(block * row_bytes)));
+  const std::int64_t held_bytes = rows_at_once(rows, row_bytes, block_bytes) * row_bytes;
+  row_memory.resize(std::max(row_memory.size(), static_cast<std::size_t>(held_bytes)));
   Stream stream(data.device());
-  for (std::int64_t row = 0; row < rows; row += block) {
-    const TensorView some = data.rows(row, std::min(block, rows - row));
+  for (const auto [row, count] : RowWindows(rows, row_bytes, block_bytes)) {
+    const TensorView some = data.rows(row, count);
     const TensorView copy(row_memory.data(), some.dtype(), some.shape());
     copy_bytes(stream, some, copy);
     stream.synchronize();

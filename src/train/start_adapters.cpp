@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/memory.hpp"
+#include "base/row_windows.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/row_lengths.hpp"
 #include "model/adapted_modules.hpp"
@@ -92,7 +93,6 @@ std::optional<io::TensorBox> StartAdapters::rows_of(
 // Some rows at a time, in the type that the weights are kept in.
 void StartAdapters::read_lengths(const io::TensorBox& box,
                                  const io::TensorSource& base) const {
-  constexpr std::int64_t at_once = 1 << 20;  // elements
   const std::string weight = weight_of(box);
   const auto tensors = model::whole_tensors(config_.model);
   const auto found = std::find_if(
@@ -103,12 +103,10 @@ void StartAdapters::read_lengths(const io::TensorBox& box,
   const DType kept = config_.precision.recipe[TensorClass::weight].type;
   const DType rounded = box.data.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const std::int64_t rows = box.data.dim(0);
-  const std::int64_t step = std::max<std::int64_t>(1, at_once / whole[1]);
   const Buffer lengths(Device::host(), DType::f64, {rows}, MemoryClass::data, "lengths");
   Stream stream;
   kernels::fill(stream, lengths.view(), 0.0);
-  for (std::int64_t row = 0; row < rows; row += step) {
-    const std::int64_t count = std::min(step, rows - row);
+  for (const auto [row, count] : RowWindows(rows, whole[1], window_elements)) {
     const Buffer some(Device::host(), kept, {count, whole[1]}, MemoryClass::data, "rows");
     base.read(weight, whole, {box.begin[0] + row, 0}, some.view());
     kernels::add_row_squares(stream, some.view(), lengths.view().rows(row, count));

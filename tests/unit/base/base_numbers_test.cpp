@@ -1,4 +1,4 @@
-// Philox, even splits, and conversions to the 16-bit types.
+// Philox, even splits, windows of rows, and conversions to the 16-bit types.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -8,9 +8,12 @@
 #include <cstdint>
 #include <limits>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "base/dtype.hpp"
 #include "base/philox.hpp"
+#include "base/row_windows.hpp"
 #include "base/split.hpp"
 
 namespace trireme {
@@ -92,6 +95,21 @@ TEST(SplitRange, CoversTheRangeInOrderWithLengthsThatDifferByOne) {
   EXPECT_EQ(divide_up(0, 3), 0);
   EXPECT_EQ(divide_up(6, 3), 2);
   EXPECT_EQ(divide_up(7, 3), 3);
+}
+
+TEST(RowWindows, AreAllRowsSoManyAtATimeAndAtLeastOne) {
+  using Windows = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  const auto windows = [](std::int64_t rows, std::int64_t row, std::int64_t most) {
+    Windows all;
+    for (const auto [first, count] : RowWindows(rows, row, most))
+      all.emplace_back(first, count);
+    return all;
+  };
+  EXPECT_EQ(windows(7, 10, 39), (Windows{{0, 3}, {3, 3}, {6, 1}}));
+  EXPECT_EQ(windows(2, 10, 9), (Windows{{0, 1}, {1, 1}}));
+  EXPECT_EQ(windows(3, 0, 2), (Windows{{0, 2}, {2, 1}}));
+  EXPECT_EQ(windows(3, 10, 1000), (Windows{{0, 3}}));
+  EXPECT_EQ(windows(0, 10, 1000), Windows{});
 }
 
 float after_bf16(float value) { return static_cast<float>(BFloat16(value)); }
