@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "io/element_convert.hpp"
+#include "base/boxes.hpp"
 
 namespace trireme::io {
 namespace {

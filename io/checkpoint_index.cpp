@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/boxes.hpp"
 #include "io/element_convert.hpp"
 #include "io/index_bytes.hpp"
 #include "io/index_merge.hpp"

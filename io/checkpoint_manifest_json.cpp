@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 
+#include "base/boxes.hpp"
 #include "io/digest.hpp"
 #include "io/element_convert.hpp"
 #include "io/json_fields.hpp"

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/boxes.hpp"
 #include "base/number.hpp"
 #include "base/row_windows.hpp"
 #include "io/checkpoint.hpp"
@@ -102,11 +103,7 @@ struct CheckpointReader::Impl {
     return boxes;
   }
   void read(const TensorEntry& tensor, const Shape& begin, const TensorView& out) {
-    bool inside =
-        begin.rank() == tensor.shape.rank() && out.shape().rank() == begin.rank();
-    for (int i = 0; inside && i < begin.rank(); ++i)
-      inside = begin[i] >= 0 && begin[i] <= tensor.shape[i] - out.dim(i);
-    require(inside, Status::bad_content,
+    require(is_inside(tensor.shape, begin, out.shape()), Status::bad_content,
             "{}: the tensor '{}' of {} has no box of {} at {}", directory, tensor.path,
             tensor.shape, out.shape(), begin);
     read_boxes(*files, boxes(tensor, begin, out.shape()), tensor.dtype, begin, out);

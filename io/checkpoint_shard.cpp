@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 
+#include "base/boxes.hpp"
 #include "io/checkpoint_index.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
@@ -47,18 +48,8 @@ struct Written {
   std::int64_t bytes() const { return static_cast<std::int64_t>(source->data.bytes()); }
 };
 
-// Elements of the tensor before a box whose elements follow each other in it; -1 for
-// other boxes.
 std::int64_t place_in_rows(const TensorBox& box) {
-  const Shape& extent = box.data.shape();
-  int dim = 0;
-  while (dim + 1 < extent.rank() && extent[dim] == 1) ++dim;
-  std::int64_t place = 0;
-  for (int i = 0; i < extent.rank(); ++i) {
-    if (i > dim && extent[i] != box.whole[i]) return -1;
-    place = place * box.whole[i] + box.begin[i];
-  }
-  return place;
+  return trireme::place_in_rows(box.whole, box.begin, box.data.shape());
 }
 
 // Do the elements of a box follow those of the box before, in the tensor and in memory?

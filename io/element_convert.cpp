@@ -3,7 +3,6 @@
 #include "io/element_convert.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -98,15 +97,6 @@ std::optional<std::int64_t> bytes_of(const Shape& shape, DType dtype) {
     bytes *= shape[i];
   }
   return bytes;
-}
-
-Shape origin_of(const Shape& shape) { return shape_of_rank(shape.rank()); }
-
-Shape shape_of_rank(int rank) {
-  const std::array<Shape, Shape::max_rank + 1> of_rank = {
-      Shape{}, Shape{0}, Shape{0, 0}, Shape{0, 0, 0}, Shape{0, 0, 0, 0}};
-  require(rank >= 0 && rank <= Shape::max_rank, "a shape of {} dims", rank);
-  return of_rank[static_cast<std::size_t>(rank)];
 }
 
 }  // namespace trireme::io

@@ -25,9 +25,4 @@ void convert_elements(const void* from, DType from_type, void* to, DType to_type
 // Bytes of a tensor; none when an extent is negative or there are more than 2^62 of them.
 std::optional<std::int64_t> bytes_of(const Shape& shape, DType dtype);
 
-// `shape` with all extents 0.
-Shape origin_of(const Shape& shape);
-// Of `rank` extents, all 0. Throws Error(internal) beyond Shape::max_rank.
-Shape shape_of_rank(int rank);
-
 }  // namespace trireme::io

@@ -4,6 +4,7 @@
 #include <memory>
 #include <tuple>
 
+#include "base/boxes.hpp"
 #include "base/directory.hpp"
 #include "io/element_convert.hpp"
 #include "io/hdf5_dataset.hpp"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/boxes.hpp"
 #include "io/element_convert.hpp"
 #include "io/hdf5_driver.hpp"
 
@@ -184,19 +185,6 @@ bool one_box(hid_t space, Shape& whole, Shape& begin, Shape& extent) {
          H5Sget_select_npoints(space) == extent.elements();
 }
 
-// Elements of the whole before a box whose elements follow each other in it; -1 for
-// others.
-std::int64_t place_in_rows(const Shape& whole, const Shape& begin, const Shape& extent) {
-  int dim = 0;
-  while (dim + 1 < whole.rank() && extent[dim] == 1) ++dim;
-  std::int64_t place = 0;
-  for (int i = 0; i < whole.rank(); ++i) {
-    if (i > dim && extent[i] != whole[i]) return -1;
-    place = place * whole[i] + begin[i];
-  }
-  return place;
-}
-
 // A dataspace that selects a few boxes which follow each other in the whole.
 bool boxes_in_rows(hid_t space, Hdf5File::Piece& piece) {
   constexpr hssize_t most = 8;
@@ -328,10 +316,7 @@ std::pair<DType, Shape> description(hid_t dataset, const std::string& path,
 
 void check_box(const std::string& path, const std::string& name, const Shape& whole,
                const Shape& begin, const Shape& extent) {
-  bool inside = begin.rank() == whole.rank() && extent.rank() == whole.rank();
-  for (int i = 0; inside && i < whole.rank(); ++i)
-    inside = begin[i] >= 0 && extent[i] >= 0 && begin[i] <= whole[i] - extent[i];
-  require(inside, Status::bad_content,
+  require(is_inside(whole, begin, extent), Status::bad_content,
           "{}: the dataset '{}' of {} has no box of {} at {}", path, name, whole, extent,
           begin);
 }

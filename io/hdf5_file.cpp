@@ -11,9 +11,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/boxes.hpp"
 #include "base/row_windows.hpp"
 #include "base/system_reason.hpp"
-#include "io/element_convert.hpp"
 #include "io/hdf5_dataset.hpp"
 #include "io/hdf5_driver.hpp"
 #include "io/hdf5_types.hpp"

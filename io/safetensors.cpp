@@ -6,7 +6,7 @@
 #include <array>
 #include <tuple>
 
-#include "io/element_convert.hpp"
+#include "base/boxes.hpp"
 #include "io/json_members.hpp"
 
 namespace trireme::io {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/boxes.hpp"
 #include "base/memory.hpp"
 #include "base/text.hpp"
 #include "io/element_convert.hpp"
@@ -124,12 +125,9 @@ void SafetensorsFolder::read(const Tensor& tensor, const Shape& begin,
                              const TensorView& out) {
   const auto& entry = tensor.entry;
   const auto shape = entry.shape();
-  bool inside =
-      shape && begin.rank() == shape->rank() && out.shape().rank() == begin.rank();
-  for (int i = 0; inside && i < begin.rank(); ++i)
-    inside = begin[i] >= 0 && begin[i] <= (*shape)[i] - out.dim(i);
-  require(inside, Status::bad_content, "{}/{}: '{}' has no box of {} at {}", path(),
-          tensor.file, entry.name, out.shape(), begin);
+  require(shape && is_inside(*shape, begin, out.shape()), Status::bad_content,
+          "{}/{}: '{}' has no box of {} at {}", path(), tensor.file, entry.name,
+          out.shape(), begin);
   require(entry.type->dtype && converts(*entry.type->dtype, out.dtype()),
           Status::bad_content, "{}/{}: '{}' holds {}, which does not convert to {}",
           path(), tensor.file, entry.name, entry.type->name, name_of(out.dtype()));

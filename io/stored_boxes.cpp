@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/boxes.hpp"
 #include "base/row_windows.hpp"
 #include "io/element_convert.hpp"
 
@@ -28,15 +29,6 @@ std::size_t most_open_files() {
 
 std::int64_t end_of(const BoxEntry& box, int dim) {
   return box.begin[dim] + box.extent[dim];
-}
-
-bool is_inside(const BoxEntry& box, const Shape& whole) {
-  if (box.begin.rank() != whole.rank() || box.extent.rank() != whole.rank()) return false;
-  for (int i = 0; i < whole.rank(); ++i)
-    if (box.begin[i] < 0 || box.extent[i] < 1 || box.extent[i] > whole[i] ||
-        box.begin[i] > whole[i] - box.extent[i])
-      return false;
-  return true;
 }
 
 bool overlap(const BoxEntry& a, const BoxEntry& b) {
@@ -184,7 +176,7 @@ std::string why_not_whole(const std::string& tensor, const Shape& whole,
   if (!bytes_of(whole, DType::f64))
     return format("'{}' cannot have the shape {}", tensor, whole);
   for (const auto& box : boxes)
-    if (!is_inside(box, whole))
+    if (!is_inside(whole, box.begin, box.extent) || box.extent.elements() == 0)
       return format("the box of {} at {} of '{}' lies outside '{}' of {}", box.extent,
                     box.begin, box.file, tensor, whole);
   std::string wrong = why_not_disjoint(tensor, whole, boxes);

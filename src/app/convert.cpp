@@ -10,6 +10,7 @@
 #include "app/adapters.hpp"
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
+#include "base/boxes.hpp"
 #include "base/log.hpp"
 #include "base/path.hpp"
 #include "base/version.hpp"
@@ -133,8 +134,7 @@ std::vector<std::vector<io::TensorBox>> cut(const convert::ModelFolder& folder,
       filled = 0;
     }
     filled += bytes;
-    Shape begin = shape;
-    for (int i = 0; i < begin.rank(); ++i) begin[i] = 0;
+    const Shape begin = origin_of(shape);
     const std::string path = "model/" + tensor.whole.name;
     shards.back().push_back(
         {path, shape, begin, TensorView(nullptr, type, shape, Device::meta()), true,

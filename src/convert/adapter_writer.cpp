@@ -4,11 +4,11 @@
 #include <cmath>
 #include <set>
 
+#include "base/boxes.hpp"
 #include "base/directory.hpp"
 #include "base/memory.hpp"
 #include "convert/adapter_folder.hpp"
 #include "convert/adapter_names.hpp"
-#include "io/element_convert.hpp"
 #include "io/files.hpp"
 #include "io/json_fields.hpp"
 #include "io/run_lock.hpp"
@@ -132,7 +132,7 @@ class AdapterPlan {
     const model::WholeTensor& whole = wholes_.at(tensor.name);
     const DType dtype = *tensor.type->dtype;
     Buffer own(Device::host(), dtype, whole.shape, MemoryClass::data, "adapter's tensor");
-    checkpoint_.read("model/" + whole.name, whole.shape, io::origin_of(whole.shape),
+    checkpoint_.read("model/" + whole.name, whole.shape, origin_of(whole.shape),
                      own.view());
     if (nn::is_adapter_tensor(whole.name)) return own;
     const FolderPlace& place = names_.place_of_tensor(whole.name);

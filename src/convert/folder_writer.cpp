@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/boxes.hpp"
 #include "base/directory.hpp"
 #include "base/log.hpp"
 #include "base/memory.hpp"
@@ -16,7 +17,6 @@
 #include "convert/kept_files.hpp"
 #include "io/checkpoint_shard.hpp"
 #include "io/digest.hpp"
-#include "io/element_convert.hpp"
 #include "io/files.hpp"
 #include "io/json_fields.hpp"
 #include "io/partial_work.hpp"
@@ -214,7 +214,7 @@ class Loader {
 
  private:
   void read(const model::WholeTensor& whole, const TensorView& view) const {
-    source_.tensors.read("model/" + whole.name, whole.shape, io::origin_of(whole.shape),
+    source_.tensors.read("model/" + whole.name, whole.shape, origin_of(whole.shape),
                          view);
   }
   Buffer numbers(const io::SafetensorsTensor& tensor, const Origin& origin) const {

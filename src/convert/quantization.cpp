@@ -9,6 +9,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/boxes.hpp"
 #include "base/memory.hpp"
 #include "base/split.hpp"
 #include "convert/quantized_matrix.hpp"
@@ -140,7 +141,7 @@ OwnedCodes fp8_codes(io::SafetensorsFolder& files, const QuantizedTensor& tensor
   QuantizedTensor::Stored stored = *tensor.scales;
   if (!blocks) stored.entry.extents = {1};  // it may have no dims
   Shape grid = *stored.entry.shape();
-  Shape corner = io::origin_of(grid);
+  Shape corner = origin_of(grid);
   for (int i = 0; blocks && i < 2; ++i) {
     const std::int64_t size = i == 0 ? how.rows : how.columns;
     corner[i] = begin[i] / size;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/box_windows.hpp"
 
+#include "base/boxes.hpp"
+
 namespace trireme::train {
 
 std::vector<BoxWindow> windows_of(const Shape& shape, std::int64_t most) {
@@ -12,8 +14,7 @@ std::vector<BoxWindow> windows_of(const Shape& shape, std::int64_t most) {
   std::int64_t slice = shape.elements() / shape[0];
   while (dim + 1 < shape.rank() && slice > most) slice /= shape[++dim];
   const std::int64_t at_once = rows_at_once(shape[dim], slice, most);
-  BoxWindow next{shape, shape};
-  for (int i = 0; i < shape.rank(); ++i) next.begin[i] = 0;
+  BoxWindow next{origin_of(shape), shape};
   for (int i = 0; i < dim; ++i) next.extent[i] = 1;
   for (;;) {
     next.extent[dim] = std::min(at_once, shape[dim] - next.begin[dim]);

@@ -3,10 +3,10 @@
 #include "train/checkpoint_load.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <sstream>
 
+#include "base/boxes.hpp"
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
 #include "train/box_windows.hpp"
@@ -45,14 +45,12 @@ std::string to_text(const std::vector<io::TensorEntry>& tensors) {
 }
 
 std::vector<io::TensorEntry> tensors_from_text(const std::string& text) {
-  const std::array<Shape, Shape::max_rank + 1> of_rank = {
-      Shape{}, Shape{0}, Shape{0, 0}, Shape{0, 0, 0}, Shape{0, 0, 0, 0}};
   std::vector<io::TensorEntry> tensors;
   std::istringstream lines(text);
   std::string path;
-  std::size_t rank = 0;
+  int rank = 0;
   while (lines >> path >> rank) {
-    Shape shape = of_rank.at(rank);
+    Shape shape = shape_of_rank(rank);
     for (int i = 0; i < shape.rank(); ++i) lines >> shape[i];
     tensors.push_back({path, {}, shape, {}});
   }
