@@ -8,14 +8,13 @@
 #include <utility>
 
 #include "base/boxes.hpp"
+#include "base/text.hpp"
 
 namespace trireme::io {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
               "numbers are stored with the least significant byte first");
-
-constexpr std::string_view digits = "0123456789abcdef";
 
 template <class T>
 void put(char*& to, const T& value) {
@@ -34,6 +33,7 @@ T take(const char*& from) {
 }  // namespace
 
 DigestBytes digest_bytes(const std::string& text) {
+  constexpr std::string_view digits = "0123456789abcdef";
   DigestBytes bytes{};
   require(text.size() == 2 * bytes.size(), "'{}' is no digest", text);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -46,12 +46,7 @@ DigestBytes digest_bytes(const std::string& text) {
 }
 
 std::string digest_text(const DigestBytes& bytes) {
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += digits[byte >> 4];
-    text += digits[byte & 15];
-  }
-  return text;
+  return hexadecimal(std::as_bytes(std::span(bytes)));
 }
 
 std::size_t BoxTable::end() const {

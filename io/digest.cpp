@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "base/number.hpp"
+#include "base/text.hpp"
 
 namespace trireme::io {
 
@@ -32,13 +33,7 @@ void Digest::add(const void* data, std::size_t bytes) {
 std::string Digest::text() const {
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(&state_->state));
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : canonical.digest) {
-    text += digits[byte >> 4];
-    text += digits[byte & 15];
-  }
-  return text;
+  return hexadecimal(std::as_bytes(std::span(canonical.digest)));
 }
 
 std::string digest_of(std::string_view bytes) {

@@ -144,4 +144,14 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
   return out;
 }
 
+std::string hexadecimal(std::span<const std::byte> bytes) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const std::byte byte : bytes) {
+    text += digits[std::to_integer<std::size_t>(byte >> 4)];
+    text += digits[std::to_integer<std::size_t>(byte & std::byte{15})];
+  }
+  return text;
+}
+
 }  // namespace trireme

@@ -1,7 +1,9 @@
-// Text that others wrote, made fit to be passed on; words and lines.
+// Text that others wrote, made fit to be passed on; words, lines and hexadecimal digits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,5 +31,8 @@ std::string trimmed(const std::string& text);
 
 // The words with `between` between two of them.
 std::string joined(const std::vector<std::string>& words, std::string_view between);
+
+// Two digits of each byte: "00ff".
+std::string hexadecimal(std::span<const std::byte> bytes);
 
 }  // namespace trireme

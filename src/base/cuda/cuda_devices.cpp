@@ -10,6 +10,7 @@
 #include "base/cuda/check.hpp"
 #include "base/cuda/prepare.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace trireme {
 namespace {
@@ -26,17 +27,6 @@ std::string pci_bus_id(int device) {
   check(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), device),
         "cudaDeviceGetPCIBusId");
   return text.data();
-}
-
-std::string text_of(const cudaUUID_t& uuid) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  for (const char signed_byte : uuid.bytes) {
-    const auto byte = static_cast<unsigned char>(signed_byte);
-    text += digits[byte / 16];
-    text += digits[byte % 16];
-  }
-  return text;
 }
 
 }  // namespace
@@ -59,7 +49,7 @@ std::vector<CudaDevice> cuda_devices() {
                        static_cast<std::int64_t>(properties.totalGlobalMem),
                        properties.major, properties.minor,
                        std::string_view(properties.name) == "emulated", pci_bus_id(i),
-                       text_of(properties.uuid)});
+                       hexadecimal(std::as_bytes(std::span(properties.uuid.bytes)))});
   }
   return devices;
 }
