@@ -21,6 +21,11 @@ struct FileTurn {
   int place = 0, places = 1;
 };
 
+// The first ranks name all tensors that they hold, so that one that nobody writes is
+// found on the meshes on which the rules of who writes are tested. More ranks would only
+// repeat it, and what rank 0 is sent would grow with the boxes that replicas hold.
+inline constexpr int ranks_that_name_all = 64;
+
 // Writes the boxes with `write` into `<name>` of a folder and syncs it; nothing when
 // there is none. The digests of the boxes are taken from memory, the file ends with an
 // index of them, and is read back and compared with them. `names_all`: the report names

@@ -23,11 +23,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-// The first ranks name all tensors that they hold, so that one that nobody writes is
-// found on the meshes on which the rules of who writes are tested. More ranks would only
-// repeat it, and what rank 0 is sent would grow with the boxes that replicas hold.
-constexpr int ranks_that_name_all = 64;
-
 // How many times as long as another rank a disk may take that training waits for.
 constexpr int patience_with_disks = 10;
 

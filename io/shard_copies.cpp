@@ -23,8 +23,6 @@ namespace trireme::io {
 namespace {
 
 constexpr std::int64_t text_limit_bytes = std::int64_t{1} << 30;
-// The first ranks name all tensors that they hold, as in checkpoints on disk.
-constexpr int ranks_that_name_all = 64;
 
 // "shard-00003" and an end.
 std::string text_name(int shard, const std::string& end) {
