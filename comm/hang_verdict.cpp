@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fnv.hpp"
 #include "base/format.hpp"
 
 namespace trireme::comm {
@@ -17,13 +18,8 @@ namespace {
 constexpr int few_ranks = 256;
 constexpr int most_doubts = 4096;
 
-// FNV-1a, 32 bits (Fowler, Noll, Vo); never 0.
-std::uint32_t hash_of(std::string_view text) {
-  std::uint32_t hash = 2166136261U;
-  for (const char byte : text)
-    hash = (hash ^ static_cast<unsigned char>(byte)) * 16777619U;
-  return std::max(hash, 1U);
-}
+// Never 0.
+std::uint32_t hash_of(std::string_view text) { return std::max(fnv32(text), 1U); }
 
 std::uint32_t key_of(const CallInFlight& call) {
   return hash_of(call.group + (call.ranks ? text_of(*call.ranks) : "-"));

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "base/fnv.hpp"
 #include "base/format.hpp"
 #include "comm/rank_names.hpp"
 
@@ -24,13 +25,7 @@ constexpr int most_slots = 256;
 constexpr off_t texts_begin = most_slots * static_cast<off_t>(sizeof(Heartbeat));
 constexpr std::size_t text_room = 8192;
 
-// FNV-1a, 32 bits (Fowler, Noll, Vo).
-std::uint32_t check_of(std::string_view bytes) {
-  std::uint32_t check = 2166136261U;
-  for (const char byte : bytes)
-    check = (check ^ static_cast<unsigned char>(byte)) * 16777619U;
-  return check;
-}
+std::uint32_t check_of(std::string_view bytes) { return fnv32(bytes); }
 
 std::string_view bytes_of(const Heartbeat& beat) {
   return {reinterpret_cast<const char*>(&beat), sizeof beat};

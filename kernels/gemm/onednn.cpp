@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "base/fnv.hpp"
 #include "kernels/gemm/workspace.hpp"
 
 namespace trireme::kernels {
@@ -78,8 +79,8 @@ Entry make_entry(const Product& p) {
 
 struct Hash {
   std::size_t operator()(const Product& p) const {
-    std::uint64_t h = 1469598103934665603u;
-    const auto mix = [&](std::uint64_t value) { h = (h ^ value) * 1099511628211u; };
+    std::uint64_t h = fnv64_basis;
+    const auto mix = [&](std::uint64_t value) { h = fnv64_with(h, value); };
     for (const auto value : {p.m, p.n, p.k, p.a_stride, p.b_stride, p.c_stride})
       mix(static_cast<std::uint64_t>(value));
     mix((p.transposed_left ? 4u : 0u) | (p.transposed_right ? 2u : 0u) |

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "base/fnv.hpp"
+
 namespace trireme {
 
 double Random::uniform(std::uint64_t index) const {
@@ -21,13 +23,6 @@ std::uint64_t Random::below(std::uint64_t index, std::uint64_t bound) const {
       (static_cast<unsigned __int128>(bits(index)) * bound) >> 64);
 }
 
-std::uint64_t hash_name(std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : name) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 0x100000001b3u;
-  }
-  return hash;
-}
+std::uint64_t hash_name(std::string_view name) { return fnv64(name); }
 
 }  // namespace trireme

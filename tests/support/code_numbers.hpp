@@ -7,17 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "base/fnv.hpp"
+
 namespace trireme::test {
 
 // FNV-1a, 64 bits.
 inline std::string code_digest(const void* bytes, std::size_t count) {
-  const auto* const from = static_cast<const std::uint8_t*>(bytes);
-  std::uint64_t value = 0xcbf29ce484222325u;
-  for (std::size_t i = 0; i < count; ++i) value = (value ^ from[i]) * 0x100000001b3u;
   std::ostringstream text;
   text.width(16);
   text.fill('0');
-  text << std::hex << value;
+  text << std::hex << fnv64({static_cast<const char*>(bytes), count});
   return text.str();
 }
 

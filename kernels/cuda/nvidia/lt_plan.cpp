@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/nvidia/lt_plan.hpp"
 
+#include "base/fnv.hpp"
+
 namespace trireme::kernels::cuda {
 
 void check_lt(cublasStatus_t status, const char* call) {
@@ -22,9 +24,9 @@ bool LtProblem::has_aux() const {
 }
 
 std::size_t LtProblemHash::operator()(const LtProblem& p) const {
-  std::uint64_t h = 1469598103934665603u;
+  std::uint64_t h = fnv64_basis;
   const auto mix = [&](auto value) {
-    h = (h ^ static_cast<std::uint64_t>(value)) * 1099511628211u;
+    h = fnv64_with(h, static_cast<std::uint64_t>(value));
   };
   for (const auto value : {p.m, p.n, p.k, p.a_stride, p.b_stride, p.c_stride}) mix(value);
   for (const auto type : {p.a, p.b, p.c}) mix(type);
