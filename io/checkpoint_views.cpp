@@ -54,10 +54,7 @@ void write_attributes(Hdf5File& file, const CheckpointInfo& info) {
 }
 
 std::string digest_in(const Directory& folder, const std::string& name) {
-  const PlainFile file(folder, name);
-  Digest digest;
-  file.digest(0, file.size(), {&digest});
-  return digest.text();
+  return PlainFile(folder, name).digest();
 }
 
 // Of a file of this name, the line that `xxhsum -H128` prints.

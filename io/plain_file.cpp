@@ -110,6 +110,12 @@ void PlainFile::digest(std::int64_t begin, std::int64_t bytes,
   }
 }
 
+std::string PlainFile::digest() const {
+  Digest whole;
+  digest(0, size_, {&whole});
+  return whole.text();
+}
+
 std::string PlainFile::text(std::int64_t limit) const {
   require(size_ <= limit, Status::bad_content, "{}: is longer than {} bytes", path_,
           limit);

@@ -44,6 +44,8 @@ class PlainFile {
   // Adds `bytes` bytes from `begin` on to each digest. Throws as read() does.
   void digest(std::int64_t begin, std::int64_t bytes,
               std::initializer_list<Digest*> digests) const;
+  // The text of the digest of all that it holds. Throws as read() does.
+  std::string digest() const;
   // The whole file. Throws Error(bad_content) above `limit` bytes.
   std::string text(std::int64_t limit) const;
 
