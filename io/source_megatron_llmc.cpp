@@ -64,12 +64,7 @@ class PackedSource final : public TokenStream {
     file.file.read(file.begin + begin * width, bytes);
     if (file.dtype == DType::u16) widen<std::uint16_t>(bytes, out);
     if (file.dtype == DType::u8) widen<std::uint8_t>(bytes, out);
-    const auto wrong = std::find_if(out.begin(), out.end(), [&](std::int32_t token) {
-      return token < 0 || token >= vocabulary_;
-    });
-    require(wrong == out.end(), Status::bad_content,
-            "{}: token {} is {}, outside model.vocabulary = {}", file.file.path(),
-            begin + (wrong - out.begin()), wrong == out.end() ? 0 : *wrong, vocabulary_);
+    check_tokens(out, vocabulary_, file.file.path(), begin);
   }
   std::optional<std::vector<std::int64_t>> document_ends(
       std::size_t part) const override {

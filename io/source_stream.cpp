@@ -295,4 +295,14 @@ std::vector<DataFile> open_files(const SourceConfig& config) {
   return files;
 }
 
+void check_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary,
+                  const std::string& path, std::int64_t begin) {
+  const auto wrong = std::ranges::find_if(
+      tokens, [&](std::int32_t token) { return token < 0 || token >= vocabulary; });
+  require(wrong == tokens.end(), Status::bad_content,
+          "{}: token {} is {}, outside model.vocabulary = {}", path,
+          begin + (wrong - tokens.begin()), wrong == tokens.end() ? 0 : *wrong,
+          vocabulary);
+}
+
 }  // namespace trireme::io

@@ -135,6 +135,11 @@ std::vector<std::string> names_of(const std::string& pattern);
 // Files of config.paths in order, each of which could be opened, or is in file_table().
 std::vector<DataFile> open_files(const SourceConfig& config);
 
+// Throws Error(bad_content), naming the file, unless all of these, of which the first is
+// its token `begin`, are of the vocabulary.
+void check_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary,
+                  const std::string& path, std::int64_t begin);
+
 std::unique_ptr<SampleSource> open_bytes(const SourceConfig& config);
 std::unique_ptr<SampleSource> open_tokens(const SourceConfig& config);
 std::unique_ptr<SampleSource> open_megatron(const SourceConfig& config);

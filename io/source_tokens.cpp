@@ -140,12 +140,7 @@ class TokensSource final : public TokenStream {
   void read(std::size_t part, std::int64_t begin,
             std::span<std::int32_t> out) const override {
     read_integers(part, dataset, begin, out);
-    const auto wrong = std::find_if(out.begin(), out.end(), [&](std::int32_t token) {
-      return token < 0 || token >= vocabulary_;
-    });
-    require(wrong == out.end(), Status::bad_content,
-            "{}: token {} is {}, outside model.vocabulary = {}", files_[part].path(),
-            begin + (wrong - out.begin()), wrong == out.end() ? 0 : *wrong, vocabulary_);
+    check_tokens(out, vocabulary_, files_[part].path(), begin);
   }
 
   // Those that trireme tokenize wrote; files of other programs have none.
