@@ -63,15 +63,6 @@ Partial<Accumulator<L>> statistics_of(const L* logits, std::int64_t V) {
   return row;
 }
 
-// Calls f with the type of statistics: f32 or f64.
-template <class F>
-void visit_statistics(DType dtype, const F& f) {
-  if (dtype == DType::f64)
-    f(double{});
-  else
-    f(float{});
-}
-
 // One row of the gradient: factor * exp(logit - maximum), less `scale` at the target.
 template <class L, class A, class G>
 void gradient_row(const L* logits, const A* stats, std::int64_t target, std::int64_t V,
@@ -117,7 +108,7 @@ void cross_entropy_statistics(Stream& /*stream*/, const TensorView& logits_CV,
 
 void cross_entropy_combine(Stream& /*stream*/, const TensorView& stats_RC3,
                            const TensorView& stats_C3) {
-  visit_statistics(stats_RC3.dtype(), [&]<class A>(A) {
+  math::visit_statistics(stats_RC3.dtype(), [&]<class A>(A) {
     const A* const parts = stats_RC3.data<A>();
     const auto stats = rows_of<A>(stats_C3);
     const std::int64_t R = stats_RC3.dim(0), C = stats_RC3.dim(1);
@@ -143,7 +134,7 @@ void cross_entropy_combine(Stream& /*stream*/, const TensorView& stats_RC3,
 void cross_entropy_loss(Stream& /*stream*/, const TensorView& stats_C3,
                         const TensorView& targets_C, double z_loss,
                         const TensorView& loss_C) {
-  visit_statistics(stats_C3.dtype(), [&]<class A>(A) {
+  math::visit_statistics(stats_C3.dtype(), [&]<class A>(A) {
     const auto stats = rows_of<const A>(stats_C3);
     const std::int32_t* const targets = targets_C.data<std::int32_t>();
     A* const loss = loss_C.data<A>();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/dtype.hpp"
 #include "base/host_device.hpp"
 
 // L is the type of the logits; a row's statistics are its maximum and the sum of
@@ -38,6 +39,15 @@ template <class L>
 TRIREME_HOST_DEVICE L gradient_factor(L maximum, L sum, double scale, double z_loss) {
   return static_cast<L>(scale * (1.0 + 2.0 * z_loss * log_sum(maximum, sum)) /
                         static_cast<double>(sum));
+}
+
+// Calls f with the type of statistics: f32 or f64.
+template <class F>
+void visit_statistics(DType dtype, const F& f) {
+  if (dtype == DType::f64)
+    f(double{});
+  else
+    f(float{});
 }
 
 // A logit's softmax (factor 1 / sum) or its part of a gradient, before the target's.

@@ -241,15 +241,6 @@ Grid one_thread_a_row(std::int64_t rows) {
   return {dim3(extent((rows + threads - 1) / threads)), dim3(threads)};
 }
 
-// Calls f with the type of statistics: f32 or f64.
-template <class F>
-void visit_statistics(DType dtype, const F& f) {
-  if (dtype == DType::f64)
-    f(double{});
-  else
-    f(float{});
-}
-
 }  // namespace
 
 void cross_entropy_statistics(Stream& stream, const TensorView& logits_CV,
@@ -268,7 +259,7 @@ void cross_entropy_combine(Stream& stream, const TensorView& stats_RC3,
                            const TensorView& stats_C3) {
   const std::int64_t R = stats_RC3.dim(0), C = stats_RC3.dim(1);
   if (C == 0) return;
-  visit_statistics(stats_RC3.dtype(), [&]<class A>(A) {
+  math::visit_statistics(stats_RC3.dtype(), [&]<class A>(A) {
     launch(stream, one_thread_a_row(C), combine_kernel<A>, stats_RC3.data<A>(), R, C,
            rows_of<A>(stats_C3));
   });
@@ -279,7 +270,7 @@ void cross_entropy_loss(Stream& stream, const TensorView& stats_C3,
                         const TensorView& loss_C) {
   const std::int64_t C = stats_C3.dim(0);
   if (C == 0) return;
-  visit_statistics(stats_C3.dtype(), [&]<class A>(A) {
+  math::visit_statistics(stats_C3.dtype(), [&]<class A>(A) {
     launch(stream, one_thread_a_row(C), loss_kernel<A>, rows_of<A>(stats_C3), C,
            targets_C.data<std::int32_t>(), z_loss, loss_C.data<A>());
   });
