@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/counted.hpp"
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
 #include "base/system_reason.hpp"
@@ -265,10 +266,9 @@ std::vector<SamplePart> TokenStream::parts(std::int64_t index) const {
 }
 
 std::string TokenStream::describe() const {
-  const auto files = starts_.size() - 1;
-  std::string text =
-      format("{}: {} {}, {}, {} tokens, {} ", kind_, files, files == 1 ? "file" : "files",
-             human_bytes(static_cast<double>(bytes())), tokens(), samples());
+  std::string text = format(
+      "{}: {}, {}, {} tokens, {} ", kind_, counted(std::ssize(starts_) - 1, "file"),
+      human_bytes(static_cast<double>(bytes())), tokens(), samples());
   if (!rows_) return text + format("samples of {}", sequence_);
   text += format("rows of {} from {} documents, {} of them cut, {} % padding", sequence_,
                  rows_->documents(), rows_->cut(), fixed(100 * rows_->padding(), 2));

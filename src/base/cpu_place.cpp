@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/counted.hpp"
 #include "base/find_function.hpp"
 #include "base/format.hpp"
 
@@ -209,9 +210,10 @@ std::string describe_node() {
   const auto nodes = parse_ranges(first_line("/sys/devices/system/node/online"));
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
                         static_cast<double>(::sysconf(_SC_PAGE_SIZE));
-  return format("{}, {} logical cores, {} NUMA {}, {}{}", processor_name(),
-                ::sysconf(_SC_NPROCESSORS_ONLN), std::max<std::size_t>(1, nodes.size()),
-                nodes.size() > 1 ? "nodes" : "node", human_bytes(memory), network());
+  return format("{}, {} logical cores, {}, {}{}", processor_name(),
+                ::sysconf(_SC_NPROCESSORS_ONLN),
+                counted(std::max<std::int64_t>(1, std::ssize(nodes)), "NUMA node"),
+                human_bytes(memory), network());
 }
 
 }  // namespace trireme

@@ -196,10 +196,6 @@ inline bool among(std::string_view choices, std::string_view value) {
   }
 }
 
-inline std::string ranks_text(std::int64_t ranks) {
-  return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
-}
-
 inline std::int64_t next_multiple(std::int64_t value, std::int64_t of) {
   return divide_up(value, of) * of;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <sstream>
 
+#include "base/counted.hpp"
 #include "base/number.hpp"
 #include "config/deck_table.hpp"
 #include "config/rules.hpp"
@@ -116,7 +117,7 @@ std::string RuleCheck::advise_with_ranks(const std::vector<Advice>& all) const {
         for (const int ranks : {ranks_ - away, ranks_ + away}) {
           if (ranks >= 1 && mends(advice.key, advice.values[i], ranks, false))
             return "write " + advice.key + " = " + advice.values[i] + " and start " +
-                   ranks_text(ranks);
+                   counted(ranks, "rank");
         }
       }
     }

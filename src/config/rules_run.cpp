@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/counted.hpp"
 #include "base/number.hpp"
 #include "config/rules.hpp"
 #include "io/trackers.hpp"
@@ -206,7 +207,7 @@ void RunRules::batch_rules() {
         return show(key::batch.global) + " is less than a microbatch, " +
                show(key::batch.micro) +
                format(", for each of {} data ranks ({} / ", mesh.data,
-                      ranks_text(ranks_)) +
+                      counted(ranks_, "rank")) +
                show(key::parallel.tensor) + ")" +
                advise({{key::batch.global,
                         multiples_from(batch.global, batch.micro * mesh.data)},

@@ -97,10 +97,10 @@ std::string crowded(const Group& ranks) {
     }
     if (mask.empty() || threads <= static_cast<int>(mask.size())) continue;
     return format(
-        "{} {} with {} threads on {} logical {} ({}): start fewer ranks or "
+        "{} with {} threads on {} ({}): start fewer ranks or "
         "threads, ask for more cores (--cpus-per-task), or correct the binding",
-        bound, bound > 1 ? "ranks" : "rank", threads, mask.size(),
-        mask.size() > 1 ? "cores" : "core", ranges_text(mask));
+        counted(bound, "rank"), threads, counted(std::ssize(mask), "logical core"),
+        ranges_text(mask));
   }
   return {};
 }
