@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "base/format.hpp"
+#include "base/stopwatch.hpp"
 #include "base/timeline.hpp"
 
 namespace trireme::comm {
@@ -14,7 +15,7 @@ namespace {
 double seconds_since_first_call() {
   using Clock = std::chrono::steady_clock;
   static const Clock::time_point first = Clock::now();
-  return std::chrono::duration<double>(Clock::now() - first).count();
+  return seconds_since(first);
 }
 
 std::string line_of(const Trace::Entry& e) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/stopwatch.hpp"
 #include "base/timeline.hpp"
 #include "base/trace_range.hpp"
 #include "comm/abort.hpp"
@@ -107,7 +108,7 @@ void MpiOperation::complete() {
   Timeline::note_group(group_.name());
   const auto start = Clock::now();
   finish();
-  group_.held_up(call_.kind, std::chrono::duration<double>(Clock::now() - start).count());
+  group_.held_up(call_.kind, seconds_since(start));
 }
 
 void MpiOperation::finish() {

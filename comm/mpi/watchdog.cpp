@@ -14,6 +14,7 @@
 
 #include "base/directory.hpp"
 #include "base/log.hpp"
+#include "base/stopwatch.hpp"
 #include "base/thread_signals.hpp"
 #include "comm/abort.hpp"
 #include "comm/async_errors.hpp"
@@ -226,8 +227,7 @@ void Watchdog::run() {
     changed_.wait_for(lock, interval, [this] { return ending_; });
     if (ending_) return;
     // While the process was stopped or had no core, nobody can have got on here.
-    look(std::min(std::chrono::duration<double>(Clock::now() - before).count(),
-                  2 * interval_));
+    look(std::min(seconds_since(before), 2 * interval_));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/stopwatch.hpp"
 #include "base/thread_signals.hpp"
 #include "comm/abort.hpp"
 #include "comm/mpi/claim.hpp"
@@ -60,7 +61,7 @@ void CallWatch::run() {
     const double look = state_ == nullptr ? 1.0 : std::clamp(seconds_ / 10, 0.05, 1.0);
     changed_.wait_for(lock, std::chrono::duration<double>(look));
     if (state_ == nullptr || seconds_ <= 0) continue;
-    const double waited = std::chrono::duration<double>(Clock::now() - start_).count();
+    const double waited = seconds_since(start_);
     if (waited > seconds_) report(waited);
   }
 }

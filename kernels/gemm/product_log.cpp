@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/memory.hpp"
+#include "base/stopwatch.hpp"
 
 namespace trireme::kernels {
 namespace {
@@ -20,10 +21,6 @@ struct Log {
 Log& log_of_products() {
   static Log log;
   return log;
-}
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 // Numbers between -1 and 1; which ones does not matter, but zeros would be faster.

@@ -11,6 +11,7 @@
 #include "base/event.hpp"
 #include "base/median.hpp"
 #include "base/memory.hpp"
+#include "base/stopwatch.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/host/parallel.hpp"
 #include "kernels/runtime/runtime.hpp"
@@ -38,7 +39,7 @@ double best_seconds(int repeats, const F& work) {
   for (int i = 0; i < std::max(repeats, 1); ++i) {
     const auto start = Clock::now();
     work();
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+    best = std::min(best, seconds_since(start));
   }
   return best;
 }
@@ -115,8 +116,7 @@ std::vector<double> host_copy_seconds(const TensorView& x, const TensorView& y,
     for_ranges(
         "bandwidth.copy", x.elements(), grain, threads(),
         [&](auto begin, auto end) { std::copy(from + begin, from + end, to + begin); });
-    if (i > 0)
-      seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    if (i > 0) seconds.push_back(seconds_since(start));
   }
   return seconds;
 }

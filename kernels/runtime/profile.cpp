@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/stopwatch.hpp"
+
 namespace trireme::kernels {
 namespace {
 
@@ -72,8 +74,7 @@ ProfileScope::ProfileScope(ProfileFamily& family)
 ProfileScope::~ProfileScope() {
   if (pauses) return;
   if (profiled().is_cuda()) Stream(profiled()).synchronize();
-  family_.add(
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count());
+  family_.add(seconds_since(start_));
 }
 
 }  // namespace trireme::kernels

@@ -19,6 +19,7 @@
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/median.hpp"
+#include "base/stopwatch.hpp"
 #include "comm/mesh.hpp"
 #include "config/precision.hpp"
 #include "engine/engine.hpp"
@@ -35,10 +36,6 @@ namespace trireme::app {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::string giga(double value) { return fixed(value * 1e-9, 1); }
 

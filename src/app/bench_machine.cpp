@@ -17,6 +17,7 @@
 #include "base/error.hpp"
 #include "base/median.hpp"
 #include "base/memory.hpp"
+#include "base/stopwatch.hpp"
 #include "base/system_reason.hpp"
 #include "comm/mesh.hpp"
 #include "kernels/activation.hpp"
@@ -47,7 +48,7 @@ double time_of(double seconds, const std::function<void()>& call) {
     do {
       call();
       ++calls;
-      elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
+      elapsed = seconds_since(begin);
     } while (elapsed < seconds / windows);
     means.push_back(elapsed / calls);
   }
@@ -213,11 +214,11 @@ class MachineBench {
     const auto size = static_cast<::ssize_t>(block.size());
     const bool written =
         ::write(file, block.data(), block.size()) == size && ::fsync(file) == 0;
-    writing = std::chrono::duration<double>(Clock::now() - start).count();
+    writing = seconds_since(start);
     ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
     start = Clock::now();
     const bool read = written && ::pread(file, block.data(), block.size(), 0) == size;
-    reading = std::chrono::duration<double>(Clock::now() - start).count();
+    reading = seconds_since(start);
     ::close(file);
     require(read, Status::io, "'{}' cannot be written and read", path);
   }
@@ -280,8 +281,7 @@ class MachineBench {
       world_.barrier();
       const auto start = Clock::now();
       call();
-      times.push_back(
-          world_.max(std::chrono::duration<double>(Clock::now() - start).count()));
+      times.push_back(world_.max(seconds_since(start)));
     }
     times.erase(times.begin());
     return median(std::move(times));

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/philox.hpp"
+#include "base/stopwatch.hpp"
 #include "engine/group_use.hpp"
 
 namespace trireme::app {
@@ -63,7 +64,7 @@ double BenchedStep::run() {
   const auto start = Clock::now();
   ++batch_.step;
   engine_.train_step(batch_, nobody_);
-  return world_.max(std::chrono::duration<double>(Clock::now() - start).count());
+  return world_.max(seconds_since(start));
 }
 
 double BenchedStep::tokens() const {

@@ -9,6 +9,7 @@
 #include "app/generation_output.hpp"
 #include "base/log.hpp"
 #include "base/number.hpp"
+#include "base/stopwatch.hpp"
 #include "config/start_model.hpp"
 #include "infer/batch_generator.hpp"
 #include "infer/weights_digest.hpp"
@@ -43,7 +44,7 @@ class ProgressLines {
  private:
   std::size_t texts() const { return static_cast<std::size_t>(now_.texts); }
   double rate() const {
-    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    const double seconds = seconds_since(start_);
     return seconds > 0 ? static_cast<double>(now_.new_tokens) / seconds : 0;
   }
   std::size_t all_, before_;

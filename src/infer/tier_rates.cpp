@@ -9,6 +9,7 @@
 #include "base/device_memory.hpp"
 #include "base/event.hpp"
 #include "base/memory.hpp"
+#include "base/stopwatch.hpp"
 #include "io/param_codes.hpp"
 
 namespace trireme::infer {
@@ -19,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t most_bytes = std::int64_t{64} << 20;
 
 double rate(std::int64_t bytes, Clock::time_point start) {
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const double seconds = seconds_since(start);
   return static_cast<double>(bytes) / std::max(seconds, 1e-9);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
+#include "base/stopwatch.hpp"
 
 namespace trireme::selftest {
 namespace {
@@ -96,7 +97,7 @@ MemoryTest test_memory(Device device, std::int64_t bytes, double seconds, bool s
       test.wrong = memory.compare(p);
       ++passes;
     }
-    elapsed = std::chrono::duration<double>(Clock::now() - start).count();
+    elapsed = seconds_since(start);
   } while (elapsed < seconds && !test.wrong);
   test.rate = 2 * passes * static_cast<double>(bytes) / elapsed;
   return test;

@@ -9,6 +9,7 @@
 
 #include "base/device_memory.hpp"
 #include "base/median.hpp"
+#include "base/stopwatch.hpp"
 #include "comm/hosts.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/runtime/bandwidth.hpp"
@@ -24,10 +25,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t mebibyte = 1 << 20;
 constexpr double slow_factor = 20;
 constexpr int windows = 5;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 void sleep(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));

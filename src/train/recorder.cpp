@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/log.hpp"
+#include "base/stopwatch.hpp"
 #include "base/timeline.hpp"
 #include "base/version.hpp"
 #include "engine/run_outlook.hpp"
@@ -119,7 +120,7 @@ void Recorder::start(double& sum, const char* name) {
 void Recorder::stop() {
   if (part_ == nullptr) return;
   part_range_.reset();
-  *part_ += std::chrono::duration<double>(Clock::now() - part_start_).count();
+  *part_ += seconds_since(part_start_);
   part_ = nullptr;
 }
 
@@ -163,7 +164,7 @@ void Recorder::enter(engine::StepPhase phase, std::int64_t) {
       part_range_.reset();
       step_range_.reset();
       if (heartbeat_) heartbeat_->end();
-      times_.total = std::chrono::duration<double>(Clock::now() - step_start_).count();
+      times_.total = seconds_since(step_start_);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "base/split.hpp"
+#include "base/stopwatch.hpp"
 #include "engine/answer_sums.hpp"
 
 namespace trireme::train {
@@ -18,10 +19,6 @@ using Clock = std::chrono::steady_clock;
 
 // Between two writes of the file, and how much of the time a write may take.
 constexpr double write_every_seconds = 10, write_share = 0.05;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 }  // namespace
 

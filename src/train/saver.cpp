@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/stopwatch.hpp"
 #include "base/version.hpp"
 #include "io/run_lock.hpp"
 
@@ -19,10 +20,7 @@ namespace {
 class Timer {
  public:
   explicit Timer(double& sum) : sum_(sum) {}
-  ~Timer() {
-    sum_ +=
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
+  ~Timer() { sum_ += seconds_since(start_); }
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/median.hpp"
+#include "base/stopwatch.hpp"
 #include "comm/world.hpp"
 #include "io/checkpoint_find.hpp"
 #include "io/checkpoint_snapshot.hpp"
@@ -25,10 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 struct Settings {
   std::int64_t mib = 256;
