@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <queue>
+#include <set>
+#include <tuple>
 
 #include "base/format.hpp"
 #include "base/side_by_side.hpp"
