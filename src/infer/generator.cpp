@@ -43,10 +43,9 @@ Generator::Generator(const LoadedModel& model, comm::Group& pipeline,
       attention_(make_cache(model, capacity)),
       ids_(model.device(), DType::i32, {2 * capacity}, MemoryClass::data, "token ids"),
       chain_(model, pipeline, capacity, 1),
-      saved_(model.device(), measure(model, chain_, capacity, attention_).first,
-             MemoryClass::activations, "activations"),
-      scratch_(model.device(), measure(model, chain_, capacity, attention_).second,
-               MemoryClass::workspace, "scratch"),
+      arena_bytes_(measure(model, chain_, capacity, attention_)),
+      saved_(model.device(), arena_bytes_.first, MemoryClass::activations, "activations"),
+      scratch_(model.device(), arena_bytes_.second, MemoryClass::workspace, "scratch"),
       logits_(static_cast<std::size_t>(model.config().vocabulary)) {}
 
 CachedAttention Generator::make_cache(const LoadedModel& model, std::int64_t capacity) {

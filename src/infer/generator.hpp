@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "infer/cached_attention.hpp"
@@ -50,6 +52,7 @@ class Generator {
   CachedAttention attention_;
   Buffer ids_;  // tokens and positions, [2, capacity]
   StageChain chain_;
+  std::pair<std::size_t, std::size_t> arena_bytes_;  // of these two
   Arena saved_, scratch_;
   Buffer landing_;  // of logits
   std::vector<double> logits_;
