@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "base/error.hpp"
+#include "base/split.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/cuda/common/types.cuh"
 #include "kernels/math/attention_dropout.hpp"
@@ -204,9 +205,5 @@ void forward_tensor_core(Stream& stream, std::int64_t B,
 template <class T>
 void backward_tensor_core(Stream& stream, std::int64_t B,
                           const BackwardOperands<DeviceType<T>>& x);
-
-inline constexpr std::int64_t divide_up(std::int64_t n, std::int64_t unit) {
-  return (n + unit - 1) / unit;
-}
 
 }  // namespace trireme::kernels::cuda
