@@ -9,17 +9,12 @@
 
 namespace trireme::comm {
 
-// Who does the work: one rank of all (for files that all share), or the first rank of
-// each node (for a node's own disk).
-enum class Worker { first_rank, first_of_node };
-
-// The worker runs `work` while the other ranks wait, so that after the call every rank
+// Rank 0 runs `work` while the other ranks wait, so that after the call every rank
 // finds what it made. Collective over the world. When it throws an Error, every rank
 // throws an Agreed error with its message and status. When it takes longer than `seconds`
 // (0: as the world's time-out says), the job ends with Status::hang, naming it.
 void first_rank_then_others(World& world, double seconds,
-                            const std::function<void()>& work,
-                            Worker worker = Worker::first_rank);
+                            const std::function<void()>& work);
 
 // Rank 0 runs `work`, and every rank has the text that it returns. When it throws an
 // Error, every rank throws an Agreed error with its message and status. any_time: nobody

@@ -30,11 +30,10 @@ class Deadline {
 }  // namespace
 
 void first_rank_then_others(World& world, double seconds,
-                            const std::function<void()>& work, Worker worker) {
+                            const std::function<void()>& work) {
   const Deadline deadline(world.state(), seconds);
-  const int rank = worker == Worker::first_rank ? world.rank() : world.rank_on_node();
   world.agree([&] {
-    if (rank == 0) work();
+    if (world.rank() == 0) work();
   });
 }
 
