@@ -2,15 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/utf8.hpp"
 
-#include <algorithm>
-
 namespace trireme::text {
 namespace {
 
 struct Step {
   std::size_t bytes;  // that belong together
   bool valid;
-  bool ends_early;  // only the end of the text made it invalid
 };
 
 // The character, or the longest beginning of one, at the head of `text`, which is not
@@ -18,8 +15,8 @@ struct Step {
 Step step(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
-  if (first < 0x80) return {1, true, false};
-  if (first < 0xC2 || first > 0xF4) return {1, false, false};
+  if (first < 0x80) return {1, true};
+  if (first < 0xC2 || first > 0xF4) return {1, false};
   const std::size_t bytes = length_at(first);
   unsigned char least = 0x80, most = 0xBF;
   if (first == 0xE0) least = 0xA0;
@@ -27,12 +24,11 @@ Step step(std::string_view text) {
   if (first == 0xF0) least = 0x90;
   if (first == 0xF4) most = 0x8F;
   for (std::size_t i = 1; i < bytes; ++i) {
-    if (i >= text.size()) return {i, false, true};
-    if (byte(i) < least || byte(i) > most) return {i, false, false};
+    if (i >= text.size() || byte(i) < least || byte(i) > most) return {i, false};
     least = 0x80;
     most = 0xBF;
   }
-  return {bytes, true, false};
+  return {bytes, true};
 }
 
 }  // namespace
@@ -105,16 +101,6 @@ std::string replace_invalid(std::string_view text) {
     text.remove_prefix(step(text).bytes);
   }
   return out;
-}
-
-std::size_t unfinished_bytes(std::string_view text) {
-  for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
-    const std::string_view end = text.substr(text.size() - back);
-    if ((static_cast<unsigned char>(end[0]) & 0xC0) == 0x80) continue;
-    const Step last = step(end);
-    return last.ends_early && last.bytes == back ? back : 0;
-  }
-  return 0;
 }
 
 }  // namespace trireme::text

@@ -46,8 +46,4 @@ std::size_t valid_bytes(std::string_view text);
 // WHATWG's decoder, Python and Rust do it.
 std::string replace_invalid(std::string_view text);
 
-// How many bytes at the end of `text` may be the beginning of a character whose rest is
-// still to come: 0 to 3.
-std::size_t unfinished_bytes(std::string_view text);
-
 }  // namespace trireme::text
