@@ -8,7 +8,7 @@ namespace trireme::model {
 namespace {
 
 struct Counts {
-  std::int64_t all = 0, experts = 0;  // parameters; those of experts alone
+  std::int64_t all = 0;  // parameters
   double flops = 0,
          expert_flops = 0;  // on a token; of all experts, as if it met them all
   void add(const Param& param) {
@@ -17,13 +17,10 @@ struct Counts {
     const double work = (param.frozen ? 4.0 : 6.0) * static_cast<double>(elements);
     all += elements;
     flops += work;
-    if (!param.expert) return;
-    experts += elements;
-    expert_flops += work;
+    if (param.expert) expert_flops += work;
   }
   void add(const Counts& more, std::int64_t times) {
     all += more.all * times;
-    experts += more.experts * times;
     flops += more.flops * static_cast<double>(times);
     expert_flops += more.expert_flops * static_cast<double>(times);
   }
@@ -94,13 +91,6 @@ std::int64_t parameter_count(const ModelConfig& m) {
   const EmbeddingAndHead both = count_embedding_and_head(m);
   const std::int64_t twice = m.tie_embeddings ? m.vocabulary * m.hidden : 0;
   return count_blocks(m).all + both.embedding.all + both.head.all - twice;
-}
-
-std::int64_t active_matrix_parameter_count(const ModelConfig& m) {
-  const Counts blocks = count_blocks(m);
-  const std::int64_t used =
-      m.has_experts() ? blocks.experts / m.moe.experts * m.moe.top_k : 0;
-  return blocks.all - blocks.experts + used + count_embedding_and_head(m).head.all;
 }
 
 namespace {

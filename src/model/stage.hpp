@@ -132,10 +132,6 @@ class Stage {
 
 // Parameters of the whole model.
 std::int64_t parameter_count(const ModelConfig& config);
-// Parameters that take part in matrix products with a token: without position and input
-// tables (a tied table counts once, as the head), and of the experts only those that a
-// token uses.
-std::int64_t active_matrix_parameter_count(const ModelConfig& config);
 
 // Which parameters of a model are trained: all of them, or those of adapters and what
 // freeze() does not mark.

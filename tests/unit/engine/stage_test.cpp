@@ -249,7 +249,9 @@ TEST(Stage, Gpt2SmallHasItsKnownSize) {
                                 .tie_embeddings = true,
                                 .initializer_range = 0.02};
   EXPECT_EQ(model::parameter_count(gpt2), 124439808);
-  EXPECT_EQ(model::active_matrix_parameter_count(gpt2), 124439808 - 1024 * 768);
+  // Positions take part in no product; the tied table does once, as the head.
+  EXPECT_DOUBLE_EQ(model::flops_per_token(gpt2).full,
+                   6.0 * (124439808 - 1024 * 768) + 12.0 * 12 * 768 * 1024);
 }
 
 // Qwen2.5-0.5B and Qwen3-0.6B, as published.
@@ -297,7 +299,9 @@ TEST(Stage, FlopsWithoutGradientsOfFrozenMatrices) {
       3.0 * static_cast<double>(config.model.hidden * config.model.feed_forward);
   EXPECT_EQ(engine::training_flops(config).full, all - 2 * mlp);
   config.optimizer.groups = {{.pattern = "*", .frozen = true}};
-  const auto N = static_cast<double>(model::active_matrix_parameter_count(config.model));
+  model::ModelConfig without_attention = config.model;
+  without_attention.sequence = 0;
+  const double N = model::flops_per_token(without_attention).full / 6;
   EXPECT_EQ(engine::training_flops(config).full, all - 2 * N);
   // Matrices of rank 2 beside each down projection are trained.
   config.optimizer.groups = {};
