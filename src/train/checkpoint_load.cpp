@@ -1,4 +1,4 @@
-// Fills boxes of tensors from a checkpoint, each rank its own or one rank for all.
+// One rank reads a checkpoint, and hands out boxes of its tensors to all.
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint_load.hpp"
 
@@ -10,28 +10,9 @@
 #include "base/device_memory.hpp"
 #include "base/memory.hpp"
 #include "train/box_windows.hpp"
-#include "train/checkpoint_choice.hpp"
 
 namespace trireme::train {
 namespace {
-
-// The attributes that a resumed run needs, as text: numbers on one line, then the deck.
-std::string to_text(const io::CheckpointInfo& info) {
-  std::ostringstream text;
-  text << info.step << ' ' << info.tokens << ' ' << info.mesh.pipeline << ' '
-       << info.mesh.data << ' ' << info.mesh.context << ' ' << info.mesh.tensor << '\n'
-       << info.deck;
-  return text.str();
-}
-
-io::CheckpointInfo from_text(const std::string& text) {
-  io::CheckpointInfo info;
-  std::istringstream numbers(text);
-  numbers >> info.step >> info.tokens >> info.mesh.pipeline >> info.mesh.data >>
-      info.mesh.context >> info.mesh.tensor;
-  info.deck = text.substr(text.find('\n') + 1);
-  return info;
-}
 
 // "path rank extents", a line each.
 std::string to_text(const std::vector<io::TensorEntry>& tensors) {
@@ -89,25 +70,13 @@ void scatter_window(comm::Mesh& mesh, const TensorView& part, const BoxWindow& w
 
 }  // namespace
 
-io::CheckpointInfo load_by_all(comm::World& world, const std::string& path,
-                               const std::vector<io::TensorBox>& boxes,
-                               const std::vector<comm::Group*>& groups) {
-  io::CheckpointReader reader(world, path);
-  const std::string wrong = first_damage(world, reader);
-  if (!wrong.empty()) throw comm::Agreed(Status::bad_content, wrong);
-  load_boxes(world, reader, boxes, groups);
-  return reader.info();
-}
-
-io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
-                               const std::string& path,
-                               const std::vector<io::TensorBox>& boxes, bool verified) {
+void load_by_one(comm::World& world, comm::Mesh& mesh, const std::string& path,
+                 const std::vector<io::TensorBox>& boxes, bool verified) {
   std::optional<io::CheckpointReader> reader;
   world.agree([&] {
     if (world.rank() == 0)
       reader.emplace(path, verified ? io::no_digests : io::DigestShare{});
   });
-  const auto info = from_text(world.broadcast(reader ? to_text(reader->info()) : ""));
   const auto tensors =
       tensors_from_text(world.broadcast(reader ? to_text(reader->tensors()) : ""));
   world.agree([&] {
@@ -136,7 +105,6 @@ io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
       scatter_window(mesh, part, window, entry.path, boxes);
     }
   }
-  return info;
 }
 
 }  // namespace trireme::train

@@ -22,16 +22,10 @@ void load_boxes(comm::World& world, const io::CheckpointReader& reader,
 // another.
 std::vector<comm::Group*> replica_groups(const comm::Mesh& mesh);
 
-// The same from the checkpoint at `path`, after its digests were compared, each byte by
-// one rank. Returns its attributes.
-io::CheckpointInfo load_by_all(comm::World& world, const std::string& path,
-                               const std::vector<io::TensorBox>& boxes,
-                               const std::vector<comm::Group*>& groups = {});
-// Rank 0 alone opens the files, and hands out a few MiB at a time: no rank holds more
-// beside its boxes. For file systems that many readers would overload.
-io::CheckpointInfo load_by_one(comm::World& world, comm::Mesh& mesh,
-                               const std::string& path,
-                               const std::vector<io::TensorBox>& boxes,
-                               bool verified = false);
+// The same from the checkpoint at `path`. Rank 0 alone opens the files, whose digests it
+// compares first unless they are `verified`, and hands out a few MiB at a time: no rank
+// holds more beside its boxes. For file systems that many readers would overload.
+void load_by_one(comm::World& world, comm::Mesh& mesh, const std::string& path,
+                 const std::vector<io::TensorBox>& boxes, bool verified = false);
 
 }  // namespace trireme::train

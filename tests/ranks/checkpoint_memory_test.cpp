@@ -8,6 +8,7 @@
 
 #include "base/memory.hpp"
 #include "support/checkpoint_tensors.hpp"
+#include "support/loaded_checkpoint.hpp"
 #include "train/box_windows.hpp"
 #include "train/checkpoint_load.hpp"
 
@@ -95,7 +96,7 @@ TEST(CheckpointMemory, LoadingTakesAWindow) {
     const Boxes right(whole, gap);
     Boxes boxes(whole, gap);
     for (auto& memory : boxes.memory) std::ranges::fill(memory, std::byte{});
-    load_by_all(world(), folder.path(), boxes.boxes, replica_groups(mesh));
+    test::load_by_all(world(), folder.path(), boxes.boxes, replica_groups(mesh));
     expect_filled(boxes, right);
     load_by_one(world(), mesh, folder.path(), boxes.boxes);
     expect_filled(boxes, right);

@@ -8,7 +8,7 @@
 #include "engine/whole_tensors.hpp"
 #include "io/checkpoint.hpp"
 #include "ranks/equality.hpp"
-#include "train/checkpoint_load.hpp"
+#include "support/loaded_checkpoint.hpp"
 
 namespace trireme::test {
 namespace {
@@ -119,7 +119,7 @@ TEST(DynamicMoments, CheckpointsGoOn) {
       io::write_checkpoint(world(), directory, info, boxes_of(engine), 0);
     };
     const auto load = [&](engine::Engine& engine) {
-      train::load_by_all(world(), directory, boxes_of(engine));
+      test::load_by_all(world(), directory, boxes_of(engine));
       engine.store().refresh_weights();
     };
     const Outcome before = train(mesh, 2, save);

@@ -8,7 +8,7 @@
 
 #include "engine/checkpoint_boxes.hpp"
 #include "ranks/equality.hpp"
-#include "train/checkpoint_load.hpp"
+#include "support/loaded_checkpoint.hpp"
 #include "train/missing_state.hpp"
 
 namespace trireme::test {
@@ -155,7 +155,7 @@ TEST(ErrorFeedback, GoesOnFromACheckpoint) {
       const auto boxes = train::boxes_to_load(
           world(), io::CheckpointReader(directory, io::no_digests), all, "adamw");
       carried = boxes.size() == all.size();
-      train::load_by_all(world(), directory, boxes);
+      test::load_by_all(world(), directory, boxes);
       engine.store().refresh_weights();
     };
     const Outcome resumed = train_steps(config, mesh, 1, true, {}, {load, 3});
@@ -170,7 +170,7 @@ TEST(ErrorFeedback, GoesOnFromACheckpoint) {
       const auto boxes = train::boxes_to_load(
           world(), io::CheckpointReader(directory, io::no_digests), all, "adamw");
       EXPECT_LT(boxes.size(), all.size());
-      train::load_by_all(world(), directory, boxes);
+      test::load_by_all(world(), directory, boxes);
       engine.store().refresh_weights();
     };
     train_steps(other, elsewhere, 1, true, {}, {move, 3});

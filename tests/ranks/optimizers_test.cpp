@@ -7,7 +7,7 @@
 
 #include "engine/checkpoint_boxes.hpp"
 #include "ranks/equality.hpp"
-#include "train/checkpoint_load.hpp"
+#include "support/loaded_checkpoint.hpp"
 #include "train/missing_state.hpp"
 
 namespace trireme::test {
@@ -71,7 +71,7 @@ void load(engine::Engine& engine, comm::Mesh& mesh, const std::string& directory
   const auto boxes =
       train::boxes_to_load(world(), io::CheckpointReader(directory, io::no_digests),
                            engine::checkpoint_boxes(engine, mesh), optimizer);
-  train::load_by_all(world(), directory, boxes);
+  test::load_by_all(world(), directory, boxes);
   engine.store().refresh_weights();
 }
 

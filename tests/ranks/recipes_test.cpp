@@ -11,7 +11,7 @@
 #include "io/checkpoint.hpp"
 #include "kernels/fp8.hpp"
 #include "ranks/equality.hpp"
-#include "train/checkpoint_load.hpp"
+#include "support/loaded_checkpoint.hpp"
 
 namespace trireme::test {
 namespace {
@@ -276,7 +276,7 @@ TEST(Recipes, CheckpointsGoOn) {
     };
     const Outcome before = train_recipe("llama-tied", recipe, home, 2, save);
     const auto load = [&](engine::Engine& engine) {
-      train::load_by_all(world(), directory, boxes_of(engine));
+      test::load_by_all(world(), directory, boxes_of(engine));
       engine.store().refresh_weights();
     };
     const Outcome through = train_recipe("llama-tied", recipe, home, 3);
