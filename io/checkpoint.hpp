@@ -63,19 +63,6 @@ struct TensorBox {
   std::function<void(std::int64_t, const TensorView&)> fill{};
 };
 
-// Collective over the world. Writes `<directory>/step-XXXXXXXX` and points
-// `<directory>/latest` at it; removes the oldest complete checkpoints beyond `keep` (0:
-// keep all) only after the new one is complete. Until the rename at the end everything
-// lies under a temporary name; files and directories are synced before it. Left-over
-// temporary directories of earlier crashes are removed first. Writing the step that
-// exists already and is complete replaces nothing and succeeds. Its views of whole
-// tensors are there when it returns, or a warning says why they are not. Throws an Agreed
-// Error(cannot_create) or Error(io), naming the file, on every rank when any rank fails;
-// earlier checkpoints and `latest` are then as they were.
-void write_checkpoint(comm::World& world, const std::string& directory,
-                      const CheckpointInfo& info, const std::vector<TensorBox>& boxes,
-                      int keep);
-
 // One tensor as `inspect` lists it.
 struct TensorEntry {
   std::string path;

@@ -14,12 +14,12 @@ struct PartsResult {
   std::int64_t kept = 0;  // that an earlier try had finished
 };
 
-// Collective over the world. Writes step `info.step` in `directory` as write_checkpoint()
+// Collective over the world. Writes step `info.step` in `directory` as CheckpointWriter
 // does, but in the shards that the caller cuts: `shards`, the same on every rank, has the
 // boxes of each, and rank r writes every size-th from r on, so that the files do not
 // depend on the number of ranks. What a call that was stopped has finished stays under
 // the temporary name; the next call with the same text in `job` writes what is left.
-// Failing leaves nothing. Throws as write_checkpoint() does, and Error(cannot_create)
+// Failing leaves nothing. Throws as CheckpointWriter does, and Error(cannot_create)
 // while another process writes there.
 PartsResult write_checkpoint_parts(comm::World& world, const std::string& directory,
                                    const CheckpointInfo& info,

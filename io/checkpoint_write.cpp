@@ -339,16 +339,4 @@ void CheckpointWriter::finish_views(double most_seconds) {
   world_.agree([&] { views_.finish(); });
 }
 
-void write_checkpoint(comm::World& world, const std::string& directory,
-                      const CheckpointInfo& info, const std::vector<TensorBox>& boxes,
-                      int keep) {
-  Retention retention;
-  retention.keep = keep;
-  retention.own_thread = false;
-  CheckpointWriter writer(world, directory, retention);
-  writer.begin(info, boxes, false);
-  writer.finish();
-  writer.finish_views();
-}
-
 }  // namespace trireme::io

@@ -31,16 +31,23 @@ struct WrittenCheckpoint {
   double seconds = 0;      // from begin() to its name
 };
 
-// The checkpoints of one run, one at a time, each in phases: every rank writes its shard,
-// or ranks that share a file do so in turn, then rank 0 makes them whole and gives them
-// their name (io/checkpoint.hpp says what that guarantees). Then each rank removes its
-// share of old ones, and rank 0 what is left of them. A thread of each rank does all
-// that, in the background or while the callers wait: then, too, ranks are asked whether
-// they are ready instead of being waited for in a collective, which has a limit. A rank
-// that is alone writes in the caller's thread. Another thread of rank 0 makes the views
-// of checkpoints that have their name, which no other phase waits for. MPI is called by
-// the caller's thread only. All calls are collective over the world, made in the same
-// order by every rank.
+// The checkpoints of one run, one at a time: `<directory>/step-XXXXXXXX`, at which
+// `<directory>/latest` points. Until the rename that gives one its name everything of it
+// lies under a temporary name; files and directories are synced before. Writing the step
+// that exists already and is complete replaces nothing and succeeds. The oldest complete
+// ones beyond those that stay are removed only after the new one is complete, temporary
+// directories that earlier crashes left before it begins. When any rank fails, earlier
+// checkpoints and `latest` are as they were.
+//
+// Each is written in phases: every rank writes its shard, or ranks that share a file do
+// so in turn, then rank 0 makes them whole and gives them their name. Then each rank
+// removes its share of old ones, and rank 0 what is left of them. A thread of each rank
+// does all that, in the background or while the callers wait: then, too, ranks are asked
+// whether they are ready instead of being waited for in a collective, which has a limit.
+// A rank that is alone writes in the caller's thread. Another thread of rank 0 makes the
+// views of checkpoints that have their name, which no other phase waits for. MPI is
+// called by the caller's thread only. All calls are collective over the world, made in
+// the same order by every rank.
 class CheckpointWriter {
  public:
   // ranks_per_file: ranks next to each other write so many to a file.
@@ -64,13 +71,13 @@ class CheckpointWriter {
 
   // Removes leftovers, checks that the disk has space, and starts. The data of boxes that
   // this rank writes must stay as it is until the end, from the call to `first` on, if
-  // there is one, with which the work begins. Throws as write_checkpoint() does.
+  // there is one, with which the work begins. Throws as poll() does.
   void begin(const CheckpointInfo& info, std::vector<TensorBox> boxes, bool background,
              std::function<void()> first = {});
   // Goes on without waiting for a disk (unless the caller's thread does the work). The
   // checkpoint that this call brought to its name, if it did. Throws an Agreed
-  // Error(cannot_create) or Error(io) when it failed; earlier checkpoints are then as
-  // they were, and another may be begun.
+  // Error(cannot_create) or Error(io), naming the file, on every rank when it failed on
+  // any; earlier checkpoints are then as they were, and another may be begun.
   std::optional<WrittenCheckpoint> poll();
   // Does the same, but waits until the checkpoint has its name.
   std::optional<WrittenCheckpoint> wait_for_name();

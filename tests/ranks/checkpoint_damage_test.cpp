@@ -19,6 +19,7 @@
 #include "io/hdf5_file.hpp"
 #include "support/checkpoint_tensors.hpp"
 #include "support/listed_views.hpp"
+#include "support/written_checkpoint.hpp"
 
 namespace trireme::io {
 namespace {
@@ -39,7 +40,7 @@ class DamageTest : public testing::Test {
       auto boxes = test::fake_boxes(memory, 1, 1);
       float other = static_cast<float>(step);
       boxes.push_back({"model/step", {1}, {0}, TensorView(&other, DType::f32, {1})});
-      write_checkpoint(test::world(), folder_.path(), fake_info(step), boxes, 0);
+      test::write_checkpoint(test::world(), folder_.path(), fake_info(step), boxes, 0);
       test::list_views(folder_.path() + "/" + step_name(step));
     }
     step_ = folder_.path() + "/step-00000002";

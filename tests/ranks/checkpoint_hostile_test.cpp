@@ -21,6 +21,7 @@
 #include "support/checkpoint_tensors.hpp"
 #include "support/format1.hpp"
 #include "support/io_faults.h"
+#include "support/written_checkpoint.hpp"
 
 namespace trireme::io {
 namespace {
@@ -43,7 +44,7 @@ class HostileCheckpoint : public testing::Test {
   void write(std::int64_t step) const {
     Memory memory;
     const auto boxes = test::fake_boxes(memory, 1, 1);
-    write_checkpoint(test::world(), folder_.path(), fake_info(step), boxes, 0);
+    test::write_checkpoint(test::world(), folder_.path(), fake_info(step), boxes, 0);
   }
   void put(const std::string& name, const std::string& text) const {
     std::ofstream(step_ + "/" + name, std::ios::binary | std::ios::trunc) << text;

@@ -9,6 +9,7 @@
 #include "base/memory.hpp"
 #include "support/checkpoint_tensors.hpp"
 #include "support/loaded_checkpoint.hpp"
+#include "support/written_checkpoint.hpp"
 #include "train/box_windows.hpp"
 #include "train/checkpoint_load.hpp"
 
@@ -76,7 +77,7 @@ TEST(CheckpointMemory, BoxesThatComeLaterPassThroughAFewRows) {
   const SharedFolder folder;
   Boxes later(true);
   later.come_later();
-  io::write_checkpoint(world(), folder.path(), test::fake_info(1), later.boxes, 0);
+  test::write_checkpoint(world(), folder.path(), test::fake_info(1), later.boxes, 0);
   expect_large_model(folder.path());
   EXPECT_EQ(most_data() > 0, world().rank() == 0);
   // A row of the long matrix.
@@ -87,7 +88,7 @@ TEST(CheckpointMemory, LoadingTakesAWindow) {
   const SharedFolder folder;
   Boxes saved(true);
   saved.come_later();
-  io::write_checkpoint(world(), folder.path(), test::fake_info(1), saved.boxes, 0);
+  test::write_checkpoint(world(), folder.path(), test::fake_info(1), saved.boxes, 0);
   comm::Mesh mesh(world(), {.data = world().size()});
   const std::int64_t before = memory_use(MemoryClass::data).bytes;
   for (const bool whole : {true, false}) {

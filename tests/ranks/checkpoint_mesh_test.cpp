@@ -20,6 +20,7 @@
 #include "support/mesh_table.hpp"
 #include "support/step.hpp"
 #include "support/world.hpp"
+#include "support/written_checkpoint.hpp"
 #include "train/checkpoint_load.hpp"
 
 namespace trireme::test {
@@ -85,8 +86,8 @@ TEST(CheckpointMesh, Write) {
     io::CheckpointInfo info;
     info.step = 2;
     info.mesh = config.parallel.mesh;
-    io::write_checkpoint(world(), stem(line), info,
-                         engine::checkpoint_boxes(engine, mesh), 0);
+    write_checkpoint(world(), stem(line), info, engine::checkpoint_boxes(engine, mesh),
+                     0);
     const Digests digests = digests_of(engine, mesh);
     AtGradients nobody;
     const double loss = step_of(engine, config, mesh, nobody).loss;

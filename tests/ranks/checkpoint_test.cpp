@@ -23,6 +23,7 @@
 #include "io/index_merge.hpp"
 #include "support/checkpoint_tensors.hpp"
 #include "support/sharded_index.hpp"
+#include "support/written_checkpoint.hpp"
 
 namespace trireme::io {
 namespace {
@@ -50,8 +51,8 @@ void write_fake(const std::string& directory, std::int64_t step, int keep = 0,
   world().barrier();
   Memory memory;
   const auto [rows, columns] = grid(tall);
-  write_checkpoint(world(), directory, fake_info(step),
-                   fake_boxes(memory, rows, columns, tall ? 0 : 3), keep);
+  test::write_checkpoint(world(), directory, fake_info(step),
+                         fake_boxes(memory, rows, columns, tall ? 0 : 3), keep);
 }
 
 // Status and message of a write that must fail on every rank alike.
@@ -223,7 +224,7 @@ TEST(Checkpoint, EveryElementIsWrittenOnce) {
       Memory memory;
       boxes.push_back(
           test::make_box(memory, tensor, world().size() + 1, 1, world().rank()));
-      write_checkpoint(world(), folder.path(), fake_info(2), boxes, 0);
+      test::write_checkpoint(world(), folder.path(), fake_info(2), boxes, 0);
     });
   };
   const Range gap = split_range(8, world().size() + 1, world().size());

@@ -24,6 +24,7 @@
 #include "io/run_lock.hpp"
 #include "support/checkpoint_tensors.hpp"
 #include "support/listed_views.hpp"
+#include "support/written_checkpoint.hpp"
 
 namespace trireme::io {
 namespace {
@@ -41,8 +42,8 @@ class Views : public testing::Test {
   Views() {
     for (const std::int64_t step : {1, 2}) {
       Memory memory;
-      write_checkpoint(world(), folder_.path(), fake_info(step),
-                       test::fake_boxes(memory, 1, 1), 0);
+      test::write_checkpoint(world(), folder_.path(), fake_info(step),
+                             test::fake_boxes(memory, 1, 1), 0);
     }
   }
   std::string path(const std::string& name) const { return step_ + "/" + name; }

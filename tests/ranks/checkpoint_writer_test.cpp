@@ -24,6 +24,7 @@
 #include "io/hdf5_file.hpp"
 #include "support/checkpoint_tensors.hpp"
 #include "support/io_faults.h"
+#include "support/written_checkpoint.hpp"
 
 namespace trireme::io {
 namespace {
@@ -471,7 +472,7 @@ TEST(CheckpointWriter, ReadsTheBytesItNeeds) {
   const FakeTensor matrix{"model/matrix", DType::f32, {600, 512}};
   Memory memory;
   const std::vector<TensorBox> rows = {test::make_box(memory, matrix, ranks, 1, rank)};
-  write_checkpoint(world(), folder.path(), fake_info(1), rows, 0);
+  test::write_checkpoint(world(), folder.path(), fake_info(1), rows, 0);
   constexpr std::int64_t whole = 600 * 512 * 4, slack = 40000;
   std::int64_t before = bytes_read();
   const CheckpointReader reader(folder.path(), {rank, ranks});
@@ -496,7 +497,7 @@ TEST(CheckpointWriter, ReadsTheBytesItNeeds) {
 TEST(CheckpointWriter, PartsVerifyEveryByteOnce) {
   const SharedFolder folder;
   Model model;
-  write_checkpoint(world(), folder.path(), fake_info(1), model.boxes, 0);
+  test::write_checkpoint(world(), folder.path(), fake_info(1), model.boxes, 0);
   const std::string path = folder.path() + "/step-00000001";
   const Manifest manifest = read_manifest(path);
   std::int64_t bytes = 0;

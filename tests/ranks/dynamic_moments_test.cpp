@@ -9,6 +9,7 @@
 #include "io/checkpoint.hpp"
 #include "ranks/equality.hpp"
 #include "support/loaded_checkpoint.hpp"
+#include "support/written_checkpoint.hpp"
 
 namespace trireme::test {
 namespace {
@@ -116,7 +117,7 @@ TEST(DynamicMoments, CheckpointsGoOn) {
     const auto save = [&](engine::Engine& engine) {
       io::CheckpointInfo info;
       info.step = 2;
-      io::write_checkpoint(world(), directory, info, boxes_of(engine), 0);
+      write_checkpoint(world(), directory, info, boxes_of(engine), 0);
     };
     const auto load = [&](engine::Engine& engine) {
       test::load_by_all(world(), directory, boxes_of(engine));

@@ -8,6 +8,7 @@
 #include "engine/checkpoint_boxes.hpp"
 #include "ranks/equality.hpp"
 #include "support/loaded_checkpoint.hpp"
+#include "support/written_checkpoint.hpp"
 #include "train/missing_state.hpp"
 
 namespace trireme::test {
@@ -87,8 +88,8 @@ TEST(Optimizers, GoOnFromACheckpointHereAndElsewhere) {
     const auto save = [&](engine::Engine& engine) {
       io::CheckpointInfo info;
       info.step = 2;
-      io::write_checkpoint(world(), directory, info,
-                           engine::checkpoint_boxes(engine, mesh), 0);
+      write_checkpoint(world(), directory, info, engine::checkpoint_boxes(engine, mesh),
+                       0);
     };
     train_steps(config, mesh, 2, true, save);
     const Outcome through = train_steps(config, mesh, 3);

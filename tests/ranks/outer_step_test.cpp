@@ -9,6 +9,7 @@
 #include "optim/parameter_store.hpp"
 #include "ranks/equality.hpp"
 #include "support/loaded_checkpoint.hpp"
+#include "support/written_checkpoint.hpp"
 #include "train/missing_state.hpp"
 #include "train/replica_check.hpp"
 
@@ -224,8 +225,7 @@ TEST(OuterRounds, GoOnFromACheckpointToTheBit) {
   train_steps(config, mesh, 2, true, [&](engine::Engine& engine) {
     io::CheckpointInfo info;
     info.step = 2;
-    io::write_checkpoint(world(), directory, info, engine::checkpoint_boxes(engine, mesh),
-                         0);
+    write_checkpoint(world(), directory, info, engine::checkpoint_boxes(engine, mesh), 0);
   });
   const Outcome through = train_steps(config, mesh, 4);
   const auto resume = [&](const config::RunConfig& with) {

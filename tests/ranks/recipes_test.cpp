@@ -12,6 +12,7 @@
 #include "kernels/fp8.hpp"
 #include "ranks/equality.hpp"
 #include "support/loaded_checkpoint.hpp"
+#include "support/written_checkpoint.hpp"
 
 namespace trireme::test {
 namespace {
@@ -272,7 +273,7 @@ TEST(Recipes, CheckpointsGoOn) {
     const auto save = [&](engine::Engine& engine) {
       io::CheckpointInfo info;
       info.step = 2;
-      io::write_checkpoint(world(), directory, info, boxes_of(engine), 0);
+      write_checkpoint(world(), directory, info, boxes_of(engine), 0);
     };
     const Outcome before = train_recipe("llama-tied", recipe, home, 2, save);
     const auto load = [&](engine::Engine& engine) {

@@ -11,6 +11,7 @@
 #include "io/checkpoint.hpp"
 #include "support/tiny_model.hpp"
 #include "support/world.hpp"
+#include "support/written_checkpoint.hpp"
 
 namespace trireme::test {
 
@@ -30,7 +31,7 @@ inline void write_model(comm::World& world, const model::ModelConfig& model,
   }
   io::CheckpointInfo info;
   info.mesh = config.parallel.mesh;
-  io::write_checkpoint(world, directory, info, boxes, 1);
+  write_checkpoint(world, directory, info, boxes, 1);
 }
 
 // A directory of this job with a written model, removed at the end. Collective.

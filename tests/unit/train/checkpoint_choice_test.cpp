@@ -15,6 +15,7 @@
 #include "io/checkpoint_folder.hpp"
 #include "io/shard_copies.hpp"
 #include "support/checkpoint_tensors.hpp"
+#include "support/written_checkpoint.hpp"
 #include "train/node_places.hpp"
 #include "train/partner_copies.hpp"
 #include "train/shard_holders.hpp"
@@ -34,7 +35,7 @@ class Folder {
     test::Memory memory;
     const auto boxes = test::fake_boxes(memory, 1, 1);
     for (const std::int64_t step : {1, 2})
-      io::write_checkpoint(world(), path(), test::fake_info(step), boxes, 0);
+      test::write_checkpoint(world(), path(), test::fake_info(step), boxes, 0);
   }
   const std::string& path() const { return folder_.path(); }
   std::string step(std::int64_t number) const {
@@ -198,7 +199,7 @@ TEST(CheckpointChoice, ARunThatBeganElsewhereGoesOnFromItsOwnLaterSteps) {
   const auto path = [&] { return chosen_checkpoint(world(), config, Repair::yes).path; };
   EXPECT_EQ(path(), begun_from.step(2)) << "there is nothing of its own yet";
   for (const std::int64_t step : {3, 4})
-    io::write_checkpoint(world(), own, test::fake_info(step), boxes, 0);
+    test::write_checkpoint(world(), own, test::fake_info(step), boxes, 0);
   EXPECT_EQ(path(), own + "/" + io::step_name(4));
   for (const std::string& name :
        {own + "/" + io::step_name(3), run.path() + "/earlier"}) {
@@ -246,8 +247,8 @@ TEST(CheckpointChoice, ARunThatBeganElsewhereGoesOnFromItsOwnLaterCopies) {
   EXPECT_EQ(chosen().path, begun_from.step(1)) << "not from before its beginning";
   // Who names an own checkpoint means that one.
   test::Memory memory;
-  io::write_checkpoint(world(), run.path() + "/checkpoints", test::fake_info(1),
-                       test::fake_boxes(memory, 1, 1), 0);
+  test::write_checkpoint(world(), run.path() + "/checkpoints", test::fake_info(1),
+                         test::fake_boxes(memory, 1, 1), 0);
   has = 2;
   config.checkpoint.resume = run.path() + "/checkpoints/" + io::step_name(1);
   EXPECT_EQ(chosen().path, config.checkpoint.resume);

@@ -9,6 +9,7 @@
 
 #include "optim/update_rules.hpp"
 #include "support/checkpoint_tensors.hpp"
+#include "support/written_checkpoint.hpp"
 #include "train/base_check.hpp"
 #include "unit/config/deck_sample.hpp"
 
@@ -63,7 +64,7 @@ std::string write(const SharedFolder& folder, const Optimizer& optimizer,
   info.deck = test::parse_sample({"optimizer.name=" + optimizer.name,
                                   "optimizer.betas=" + optimizer.betas, besides})
                   .effective();
-  io::write_checkpoint(world(), folder.path(), info, boxes, 0);
+  test::write_checkpoint(world(), folder.path(), info, boxes, 0);
   return folder.path();
 }
 
@@ -182,7 +183,8 @@ TEST(MissingState, AnOlderProgramsDeck) {
   test::Memory memory;
   io::CheckpointInfo info = test::fake_info(1);
   info.deck = "[run]\nno_such_key = 1\n";
-  io::write_checkpoint(world(), folder.path(), info, boxes_of(memory, optimizers[3]), 0);
+  test::write_checkpoint(world(), folder.path(), info, boxes_of(memory, optimizers[3]),
+                         0);
   expect_contains(error_of(folder.path(), boxes_of(memory, optimizers[0]), "adamw"),
                   "another optimizer wrote it; write its optimizer.name");
 }
@@ -200,9 +202,9 @@ TEST(MissingState, TheDigestOfABase) {
     test::Memory memory;
     io::CheckpointInfo info = test::fake_info(1);
     info.base = digest;
-    io::write_checkpoint(world(), folder.path(), info, boxes_of(memory, optimizers[0]),
-                         0);
-    const io::CheckpointReader reader(folder.path(), io::no_digests);
+    test::write_checkpoint(world(), folder.path(), info, boxes_of(memory, optimizers[0]),
+                           0);
+    const io::CheckpointReader reader(folder.path(), 0, 0);
     EXPECT_EQ(reader.info().base, digest);
     return identify_base(world(), config, &reader);
   };

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "support/checkpoint_tensors.hpp"
+#include "support/written_checkpoint.hpp"
 #include "unit/config/deck_sample.hpp"
 
 namespace trireme::train {
@@ -30,7 +31,7 @@ std::vector<io::TensorBox> boxes_of(test::Memory& memory, std::int64_t history,
 std::string error_of(const std::vector<io::TensorBox>& stored,
                      const std::vector<io::TensorBox>& wanted) {
   const SharedFolder folder;
-  io::write_checkpoint(world(), folder.path(), test::fake_info(1), stored, 0);
+  test::write_checkpoint(world(), folder.path(), test::fake_info(1), stored, 0);
   const auto config = config::make_run_config(test::parse_sample(), 1);
   const auto [text, status] = test::error_of([&] {
     boxes_of_checkpoint(world(), config,
