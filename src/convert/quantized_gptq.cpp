@@ -105,15 +105,17 @@ class Packed : public QuantizedMatrix {
     const std::int64_t groups = out.grid_columns, N = extent[0];
     const Buffer scales =
         read_matrix(files, scales_, DType::f32, {0, begin[0]}, {groups, N});
-    const std::int64_t words = zeros_.entry.extents[1];
-    const Buffer packed = read_matrix(files, zeros_, DType::i32, {0, 0}, {groups, words});
+    const std::int64_t first = begin[0] * bits_ / 32;
+    const std::int64_t words = divide_up((begin[0] + N) * bits_, 32) - first;
+    const Buffer packed =
+        read_matrix(files, zeros_, DType::i32, {0, first}, {groups, words});
     const unsigned mask = (1u << bits_) - 1u;
     const float shift = bits_ > 4 ? 128.0F : 0.0F;  // as that of the codes
     for (std::int64_t i = 0; i < N; ++i)
       for (std::int64_t g = 0; g < groups; ++g) {
         out.scales.push_back(scales.view().data<float>()[g * N + i]);
-        const unsigned code =
-            of_output(packed.view().data<std::int32_t>() + g * words, begin[0] + i, 0);
+        const unsigned code = of_output(packed.view().data<std::int32_t>() + g * words,
+                                        begin[0] + i, first);
         out.zeros.push_back(static_cast<float>((code + zero_offset_) & mask) - shift);
       }
     return out;
