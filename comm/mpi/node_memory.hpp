@@ -14,8 +14,8 @@ namespace trireme::comm {
 // at first.
 class NodeMemory {
  public:
-  // Collective over the ranks of a node. lowest(value) is the lowest of all ranks' values,
-  // and returns when all have come.
+  // Collective over the ranks of a node. lowest(value) is the lowest of all ranks'
+  // values, and returns when all have come.
   NodeMemory(MPI_Comm node, int words_of_each, const std::function<int(int)>& lowest);
   ~NodeMemory();  // collective
   NodeMemory(const NodeMemory&) = delete;

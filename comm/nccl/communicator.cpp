@@ -5,7 +5,6 @@
 #include <exception>
 #include <utility>
 
-
 namespace trireme::comm {
 
 void check_nccl(ncclResult_t code, const char* call, const std::string& what) {
@@ -16,10 +15,7 @@ void check_nccl(ncclResult_t code, const char* call, const std::string& what) {
 NcclCommunicator::NcclCommunicator(WorldState& state, const ncclUniqueId& id, int rank,
                                    int size, Device device, std::string what,
                                    const Options& options)
-    : state_(state),
-      device_(device),
-      what_(std::move(what)),
-      stream_(device) {
+    : state_(state), device_(device), what_(std::move(what)), stream_(device) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
   if (options.max_ctas > 0) config.maxCTAs = options.max_ctas;

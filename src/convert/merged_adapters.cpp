@@ -152,7 +152,7 @@ OwnedCodes MergedAdapters::read_codes(const std::string& path, const Shape& whol
 
 // Lengths are of whole rows, whichever columns are wanted: some rows at a time.
 void MergedAdapters::add_dora(const AddedAdapter& adapter, const DoraBox& box,
-                             const TensorView& sum) const {
+                              const TensorView& sum) const {
   const std::string tensor = std::string(prefix) + box.module;
   const auto& [path, whole, begin] = box.of;
   const std::int64_t K = whole[1], r = box.rank;
@@ -177,7 +177,7 @@ void MergedAdapters::add_dora(const AddedAdapter& adapter, const DoraBox& box,
 
 // Some rows at a time: tables are large.
 void MergedAdapters::add_whole(const AddedAdapter& adapter, const Box& box,
-                              const TensorView& base, const TensorView& sum) const {
+                               const TensorView& base, const TensorView& sum) const {
   const std::int64_t rows = base.dim(0), elements = base.elements() / rows;
   for (const auto [row, count] : RowWindows(rows, elements, window_elements)) {
     Shape first = box.begin, extent = base.shape();

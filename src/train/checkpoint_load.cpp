@@ -65,7 +65,7 @@ std::vector<float> wanted_types(comm::Mesh& mesh,
 
 // A window of a tensor from rank 0 to the boxes of all.
 void scatter_window(comm::Mesh& mesh, const TensorView& part, const BoxWindow& window,
-              const std::vector<const io::TensorBox*>& boxes) {
+                    const std::vector<const io::TensorBox*>& boxes) {
   // As bytes, for there are types in which no collective computes.
   const TensorView bytes(part.raw(), DType::u8,
                          {static_cast<std::int64_t>(part.bytes())});

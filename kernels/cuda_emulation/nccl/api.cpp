@@ -202,7 +202,8 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* chil
     *child = nullptr;
     const ncclResult_t code = start(comm, std::move(work));
     // Where calls block, the child is ready when the call returns.
-    return code == ncclSuccess && *child != nullptr ? (*child)->is->wait_if_blocking() : code;
+    return code == ncclSuccess && *child != nullptr ? (*child)->is->wait_if_blocking()
+                                                    : code;
   });
 }
 

@@ -204,7 +204,7 @@ TEST(MissingState, TheDigestOfABase) {
     info.base = digest;
     test::write_checkpoint(world(), folder.path(), info, boxes_of(memory, optimizers[0]),
                            0);
-    const io::CheckpointReader reader(folder.path(), 0, 0);
+    const io::CheckpointReader reader(folder.path(), io::no_digests);
     EXPECT_EQ(reader.info().base, digest);
     return identify_base(world(), config, &reader);
   };
