@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "kernels/accumulate.hpp"
 #include "kernels/router.hpp"
 #include "nn/feed_forward.hpp"
 #include "nn/residual.hpp"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "kernels/accumulate.hpp"
 #include "base/split.hpp"
 #include "comm/group.hpp"
 #include "parallel/sequence_sum.hpp"
