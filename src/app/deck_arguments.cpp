@@ -25,12 +25,14 @@ config::RunConfig config_of(const io::CheckpointInfo& info,
 }
 
 // Learned positions are a tensor, whose number is the model's.
-void check_sequence(const std::string& path, const model::ModelConfig& model,
-                    std::int64_t sequence) {
-  require(
-      sequence == 0 || model.rotary() || sequence == model.sequence, Status::command_line,
-      "--sequence {}: the positions of {} are learned, and there are {}: leave it out",
-      sequence, path, model.sequence);
+void set_sequence(const std::string& path, model::ModelConfig& model,
+                  std::int64_t sequence) {
+  if (sequence == 0) return;
+  require(model.rotary() || sequence <= model.positions(), Status::command_line,
+          "--sequence {}: the positions of {} are learned, and there are {}: give a "
+          "smaller one",
+          sequence, path, model.positions());
+  model.set_sequence(sequence);
 }
 
 // What becomes of a sequence that is longer than the positions of a folder.
@@ -43,8 +45,7 @@ model::ModelConfig folder_model(const std::string& path, std::int64_t sequence,
                                 const LongerSequence& longer) {
   const convert::FolderConfig folder = convert::read_folder_config(path);
   model::ModelConfig model = folder.model;
-  if (sequence > 0 && model.row().positions == model::Positions::rotary)
-    model.sequence = sequence;
+  if (sequence > 0) model.set_sequence(sequence);
   require(model.any_length() || model.sequence <= folder.model.sequence, longer.status,
           "{}/{}: has {} positions, and a sequence of {} tokens is longer: {}", path,
           convert::config_name, folder.model.sequence, sequence, longer.advice);
@@ -123,7 +124,14 @@ model::ModelConfig read_model(const std::string& path, std::int64_t sequence) {
             "model.from = \"{}\" holds an adapter beside a quantized model, which is not "
             "in it: merge them first (trireme convert {} TO --merge)",
             path, path);
-    return config.model;
+    model::ModelConfig model = config.model;
+    if (sequence > 0) model.set_sequence(sequence);
+    require(model.rotary() || model.sequence <= config.model.positions(),
+            Status::bad_content,
+            "model.from = \"{}\": has {} learned positions, and model.sequence = {} is "
+            "more: write a smaller one",
+            path, config.model.positions(), sequence);
+    return model;
   }
   return folder_model(path, sequence,
                       {Status::bad_content, "write a smaller model.sequence"});
@@ -135,8 +143,8 @@ OpenedModel open_model(const comm::World& world, const std::string& path,
     auto reader = std::make_unique<io::CheckpointReader>(
         path, io::DigestShare{world.rank(), world.size()});
     config::RunConfig config = checkpoint_config(*reader);
-    check_sequence(path, config.model, sequence);
-    if (sequence > 0) config.model.sequence = config.data.sequence = sequence;
+    set_sequence(path, config.model, sequence);
+    config.data.sequence = config.model.sequence;
     if (!config.adapter.matrices.exists()) return {std::move(reader), config};
     // The model with what was trained beside it.
     const std::shared_ptr<const io::CheckpointReader> shared = std::move(reader);
@@ -148,7 +156,6 @@ OpenedModel open_model(const comm::World& world, const std::string& path,
   }
   const model::ModelConfig model =
       folder_model(path, sequence, {Status::command_line, "give a smaller --sequence"});
-  check_sequence(path, model, sequence);
   auto folder = std::make_unique<convert::ModelFolder>(path);
   const auto deck = io::Deck::parse(folder_deck(model, folder->config().dtype),
                                     path + " (as a deck)", {}, config::deck_table());

@@ -84,8 +84,7 @@ std::unique_ptr<io::SampleSource> open_data(const Arguments& arguments,
   if (arguments.has("--tokenizer")) source.names.tokenizer = "--tokenizer";
   source.packing = io::Packing::none;
   source.infilling = {};
-  // Learned positions are a tensor: their number is not to be chosen.
-  source.sequence_by = config.model.rotary() ? "--sequence" : "";
+  source.sequence_by = "--sequence";
   const bool reads_text =
       source.kind == io::SourceKind::text || source.kind == io::SourceKind::chat;
   if (reads_text || arguments.has("--tokenizer"))

@@ -26,6 +26,13 @@
 namespace trireme::app {
 namespace {
 
+// That a text may have before it loses its beginning.
+std::int64_t most_tokens(const Arguments& arguments, const model::ModelConfig& model) {
+  if (arguments.has("--sequence")) return model.sequence;
+  return model.any_length() ? std::numeric_limits<std::int32_t>::max()
+                            : model.positions();
+}
+
 using Clock = std::chrono::steady_clock;
 
 // Only such results are replaced.
@@ -43,9 +50,7 @@ ChoiceFile open_choices(const Arguments& arguments, const config::RunConfig& con
   ChoiceRule rule;
   rule.space = !arguments.has("--no-space");
   rule.special = arguments.has("--special-tokens");
-  const bool endless = config.model.any_length() && !arguments.has("--sequence");
-  rule.positions =
-      endless ? std::numeric_limits<std::int32_t>::max() : config.model.sequence;
+  rule.positions = most_tokens(arguments, config.model);
   return read_choices(path, rule, open_text(arguments, config, TextNeed::always));
 }
 
@@ -108,7 +113,7 @@ int evaluate_choices(comm::World& world, const Arguments& arguments,
     log::info(
         "{} of {} texts are longer than {} tokens and lost the beginning of their "
         "context",
-        file.cut, file.texts.size(), opened.config.model.sequence);
+        file.cut, file.texts.size(), most_tokens(arguments, opened.config.model));
   const kernels::Runtime runtime(0, world.ranks_on_node());
   const launch::ComputeDevice on = device_of(world, arguments);
   comm::Mesh mesh(world, shape, {}, on.device, on.transport);

@@ -199,7 +199,7 @@ int generate_batch(comm::World& world, const Arguments& arguments,
                   transport_of_batch(on.transport, shape.tensor));
   comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
   const ModelUse use{
-      config.model.sequence,
+      config.model.positions(),
       [&](const infer::LoadedModel& meta) {
         const infer::BatchGenerator batch(meta, pipeline, options, prompts.generations);
         return batch.bytes() + (on.device.is_cuda() ? batch.kernel_bytes() : 0);

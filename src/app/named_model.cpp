@@ -175,15 +175,11 @@ DeckWishes read_wishes(const Arguments& arguments) {
 }
 
 std::int64_t sequence_of(const NamedModel& named, const DeckWishes& wishes) {
-  const std::int64_t positions = named.model.sequence;
+  const std::int64_t positions = named.model.positions();
   if (wishes.sequence == 0)
     return named.model.rotary() ? std::min(positions, usual_sequence) : positions;
   require(named.model.any_length() || wishes.sequence <= positions, Status::command_line,
           "--sequence {}: the model has {} positions", wishes.sequence, positions);
-  require(named.model.rotary() || wishes.sequence == positions, Status::command_line,
-          "--sequence {}: the positions of this model are learned, and there are {}: "
-          "leave it out",
-          wishes.sequence, positions);
   return wishes.sequence;
 }
 
@@ -197,7 +193,7 @@ std::string compute_of(const NamedModel& named, const DeckWishes& wishes) {
 std::vector<std::string> plan_lines(const NamedModel& named, const DeckWishes& wishes,
                                     int ranks) {
   model::ModelConfig model = named.model;
-  model.sequence = sequence_of(named, wishes);
+  model.set_sequence(sequence_of(named, wishes));
   std::vector<std::string> lines = config::model_lines(model);
   const auto add = [&](const std::string& line) { lines.push_back(line); };
   add(format("run.name = {}", io::quote_toml(named.name)));

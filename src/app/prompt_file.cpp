@@ -110,11 +110,11 @@ std::vector<std::int32_t> prompt_of(const PromptLine& line,
     }
   }
   require(!ids.empty(), Status::bad_content, "{}: the prompt is empty", line.source());
-  require(model.any_length() || static_cast<std::int64_t>(ids.size()) < model.sequence,
+  require(model.any_length() || static_cast<std::int64_t>(ids.size()) < model.positions(),
           Status::bad_content,
           "{}: a prompt of {} tokens leaves no room in the model's {} positions: shorten "
           "it",
-          line.source(), ids.size(), model.sequence);
+          line.source(), ids.size(), model.positions());
   return ids;
 }
 

@@ -98,14 +98,20 @@ struct ModelKeys : Section {
       within(0, 2147483647),
       "Number of tokens; 0: 257 for data.source = \"bytes\", else it must be given.",
       sets<&RunConfig::model, &model::ModelConfig::vocabulary>};
-  Integer sequence{
-      *this,
-      "sequence",
-      "tokens",
-      "",
-      within(1, 1 << 27),
-      "Length of a training sequence; for gpt2 also the number of positions.",
-      sets<&RunConfig::model, &model::ModelConfig::sequence>};
+  Integer sequence{*this,
+                   "sequence",
+                   "tokens",
+                   "",
+                   within(1, 1 << 27),
+                   "Length of a training sequence.",
+                   sets<&RunConfig::model, &model::ModelConfig::sequence>};
+  Integer positions{*this,
+                    "positions",
+                    "tokens",
+                    "0",
+                    within(0, 1 << 27),
+                    "Positions that gpt2 learns, at least model.sequence; 0: as many.",
+                    sets<&RunConfig::model, &model::ModelConfig::own_positions>};
   Integer window{
       *this,
       "window",

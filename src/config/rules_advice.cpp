@@ -129,7 +129,7 @@ std::string RuleCheck::advise(const std::vector<Advice>& from) const {
   std::vector<Advice> all = from;
   if (!config_.start_from.empty())
     std::erase_if(all, [&](const Advice& one) {
-      return one.what != nullptr && is_of_start_model(*one.what, config_.model);
+      return one.what != nullptr && is_of_start_model(*one.what);
     });
   std::string text = advise_one(all, false);
   if (text.empty()) text = advise_with_ranks(all);

@@ -179,6 +179,14 @@ void ModelRules::model_rules() {
   linear_rules();
   meaningless(key::model.rope_theta, key::model.architecture, !rotary,
               ", whose positions are learned: remove it");
+  meaningless(key::model.positions, key::model.architecture, rotary,
+              ", whose positions are not learned: remove it");
+  rule({key::model.positions, key::model.sequence},
+       m.own_positions == 0 || m.sequence <= m.own_positions, key::model.positions,
+       " is less than ", key::model.sequence, [&] {
+         return advise({{key::model.sequence, {std::to_string(m.own_positions)}},
+                        {key::model.positions, {"0"}}});
+       });
   meaningless(key::model.attention_bias, key::model.architecture,
               !m.row().free_qkv_bias && !m.row().free_output_bias, ": remove it");
   meaningless(key::model_attention.own_bias, key::model.architecture,

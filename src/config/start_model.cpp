@@ -111,9 +111,8 @@ void add_experts(const model::MoeSettings& moe, Lines& lines) {
 }
 
 // How a model is trained, which the deck decides whatever it starts from.
-bool is_free(const std::string& key, const model::ModelConfig& m) {
-  const bool rotary = m.row().positions == model::Positions::rotary;
-  return (rotary && key == full_name(key::model.sequence)) ||
+bool is_free(const std::string& key) {
+  return key == full_name(key::model.sequence) ||
          key == full_name(key::model.initializer_range) ||
          key == full_name(key::moe.capacity_factor) ||
          key == full_name(key::moe.aux_loss) || key == full_name(key::moe.z_loss) ||
@@ -169,6 +168,7 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
               quoted_word(key::model.activation, m.own_activation));
   lines.add(key::model.vocabulary, m.vocabulary);
   lines.add(key::model.sequence, m.sequence);
+  lines.add(key::model.positions, m.own_positions);
   lines.add(key::model.window, m.window);
   lines.add(key::model.layer_types, m.layer_types);
   lines.add_flag(key::model.attention_bias, m.attention.bias);
@@ -210,8 +210,8 @@ std::string model_text(const model::ModelConfig& m) {
   return text;
 }
 
-bool is_of_start_model(const io::DeckKey& key, const model::ModelConfig& model) {
-  return is_of_model(key) && !is_free(full_name(key), model);
+bool is_of_start_model(const io::DeckKey& key) {
+  return is_of_model(key) && !is_free(full_name(key));
 }
 
 io::Deck load_with_model(const std::string& path, std::span<const std::string> overrides,
@@ -232,7 +232,7 @@ io::Deck load_with_model(const std::string& path, std::span<const std::string> o
     const std::string name = full_name(key), value = model.value_text(key);
     if (is_left_open(deck, key)) {
       open.push_back(name + "=" + value);
-    } else if (deck.sound(key) && !is_free(name, m) && deck.value_text(key) != value) {
+    } else if (deck.sound(key) && !is_free(name) && deck.value_text(key) != value) {
       problems.push_back(
           {deck.where(key), name, deck.value_text(key),
            format("differs from {}, which '{}' has (model.from): remove the "

@@ -33,6 +33,6 @@ io::Deck load_with_model(const std::string& path, std::span<const std::string> o
 
 // Whether a key is one that load_with_model() takes from such a model, so that a deck can
 // give no other value.
-bool is_of_start_model(const io::DeckKey& key, const model::ModelConfig& model);
+bool is_of_start_model(const io::DeckKey& key);
 
 }  // namespace trireme::config

@@ -48,7 +48,8 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   put(json, keys.head_width, m.head_width());
   put(json, keys.feed_forward, m.feed_forward);
   put(json, keys.positions,
-      m.any_length() ? static_cast<std::int64_t>(m.rope_scaling.original) : m.sequence);
+      m.any_length() ? static_cast<std::int64_t>(m.rope_scaling.original)
+                     : m.positions());
   put(json, keys.norm_eps, m.norm_eps);
   put(json, keys.activation, std::string(activation_name(row, m)));
   put(json, keys.qk_norm, m.attention.qk_norm);
@@ -178,7 +179,7 @@ std::string folder_config_text(const ModelConfig& m, DType dtype,
     json.erase("quantization_config");  // what is written is not quantized
     if (can_say(*before.row, m)) row = before.row;
     is_kept = same_model(before.model, m) &&
-              (m.any_length() || m.sequence <= before.model.sequence);
+              (m.any_length() || m.positions() <= before.model.positions());
     is_quantized = before.quantization.kind != Quantization::Kind::none;
   }
   if (!is_kept) {

@@ -42,7 +42,7 @@ LaneModel lane_model(const model::ModelConfig& model) {
   const auto& scaling = model.rope_scaling;
   const bool longrope = scaling.kind == kernels::RopeScalingKind::longrope;
   return {
-      model.sequence, model.has_linear(),
+      model.positions(), model.has_linear(),
       longrope || model.any_length() ? static_cast<std::int64_t>(scaling.original) : 0,
       model.any_length()};
 }

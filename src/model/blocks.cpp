@@ -208,7 +208,7 @@ nn::EmbeddingConfig embedding_config(const ModelConfig& m) {
   return {
       .vocabulary = m.vocabulary,
       .hidden = m.hidden,
-      .positions = m.row().positions == Positions::learned ? m.sequence : 0,
+      .positions = m.row().positions == Positions::learned ? m.positions() : 0,
       .deviation = m.initializer_range,
       .scale = m.row().scaled_embedding ? std::sqrt(static_cast<double>(m.hidden)) : 1.0,
       .pad_token = m.residual.pad_token,

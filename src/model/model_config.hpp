@@ -94,7 +94,8 @@ struct ModelConfig {
   std::int64_t own_head_width = 0;  // K; 0: D / H
   std::int64_t feed_forward = 0;    // F
   std::int64_t vocabulary = 0;      // V
-  std::int64_t sequence = 0;        // S; for gpt2 also the number of learned positions
+  std::int64_t sequence = 0;        // S
+  std::int64_t own_positions = 0;   // that are learned; 0: as many as S
   std::int64_t window = 0;  // positions that attention sees, itself the last; 0: all
   // Of each layer, which kind of attention it has; empty: all have the window.
   std::vector<std::string> layer_types{};
@@ -158,6 +159,13 @@ struct ModelConfig {
   }
 
   bool rotary() const { return row().positions == Positions::rotary; }
+  // That a text may have: learned ones, where there are any, may be more than S.
+  std::int64_t positions() const { return own_positions > 0 ? own_positions : sequence; }
+  // Samples of `length` tokens; of learned positions there are as many as before.
+  void set_sequence(std::int64_t length) {
+    if (!rotary() && length < positions()) own_positions = positions();
+    sequence = length;
+  }
   // Whether positions turn by the length of the text, so that texts may have any: then
   // `sequence` is what training and evaluation take, not what the model reads at most.
   bool any_length() const {
@@ -165,13 +173,13 @@ struct ModelConfig {
   }
   // Positions of a conversation, of which nobody knows how long it becomes.
   std::int64_t usual_positions() const {
-    if (!any_length()) return sequence;
+    if (!any_length()) return positions();
     return std::max(
         sequence, static_cast<std::int64_t>(rope_scaling.original * rope_scaling.factor));
   }
   // Positions of a text that is to become `wanted` tokens long.
   std::int64_t positions_for(std::int64_t wanted) const {
-    return any_length() || wanted < sequence ? wanted : sequence;
+    return any_length() || wanted < positions() ? wanted : positions();
   }
   // Whether training drops anything.
   bool drops() const {

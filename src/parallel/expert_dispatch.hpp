@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/memory.hpp"
-#include "kernels/accumulate.hpp"
 #include "base/split.hpp"
 #include "comm/group.hpp"
+#include "kernels/accumulate.hpp"
 #include "parallel/sequence_sum.hpp"
 
 namespace trireme::parallel {

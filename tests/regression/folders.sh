@@ -21,8 +21,14 @@ check "windows may be shorter" "$H5_COMPARE" "$work/a.h5" "$work/b.h5" 1e-6
 check "they are others" not_close "$work/b.h5" llama.h5
 run 1 evaluate llama tokens.h5 --sequence 32
 check "positions that a folder lacks" expect 64 'has 16 positions, .* give a smaller --sequence'
-run 1 evaluate gpt2 tokens.h5 --sequence 8
-check "learned positions cannot" expect 64 'positions of gpt2 are learned, and there are 16'
+# Learned positions may be more than a sample's, not fewer.
+run 1 evaluate gpt2 tokens.h5 --sequence 8 --logits "$work/a.h5"
+run 1 evaluate "$work/gpt2.ck" tokens.h5 --sequence 8 --logits "$work/b.h5"
+check "learned positions need not all be used" "$H5_COMPARE" "$work/a.h5" "$work/b.h5" 1e-6
+run 1 evaluate gpt2 tokens.h5 --sequence 32
+check "learned positions that a folder lacks" expect 64 'has 16 positions, .* give a smaller --sequence'
+run 1 evaluate "$work/gpt2.ck" tokens.h5 --sequence 32
+check "and that a checkpoint lacks" expect 64 'are learned, and there are 16: give a smaller one'
 run 1 convert llama "$work/llama.ck"
 check "nothing is replaced" expect 73 "is there already"
 run 1 convert llama "$work/half" --dtype bf16
@@ -71,6 +77,22 @@ for name in llama mixtral gpt2; do
   check "$name has the same logits outside" "$H5_COMPARE" "$work/a.h5" "$work/b.h5" 1e-6
   check "$name has learned" not_close "$work/a.h5" $name.h5
 done
+# Samples may be shorter than learned positions, which all stay.
+short="model.from=gpt2 model.sequence=8 run.directory=$work/short"
+run 2 train "$work/deck.toml" $short run.steps=1 parallel.context=2 data.paths='["tokens.h5"]' \
+  optimizer.learning_rate=0
+check "samples are shorter than the positions" test "$status" = 0
+run 1 convert "$work/short" "$work/short.out"
+check "which are all there" cmp gpt2/config.json "$work/short.out/config.json"
+run 1 evaluate "$work/short.out" tokens.h5 --logits "$work/a.h5"
+check "and as they were" "$H5_COMPARE" "$work/a.h5" gpt2.h5 2e-5
+for model in "$work/short" gpt2; do
+  run 1 generate "$model" --prompt-tokens 1,2,3,4,5,6,7,8,9,10 --tokens 4 --temperature 0
+  tail -n 1 "$work/out" >"$work/$(basename "$model").text"
+done
+check "texts may have all of them" cmp "$work/short.text" "$work/gpt2.text"
+run 1 train "$work/deck.toml" $short run.steps=1 model.sequence=32 data.paths='["tokens.h5"]' --check
+check "but no more" expect 65 'has 16 positions, .* write a smaller model.sequence'
 mkdir "$work/alone" && cp llama/config.json "$work/alone"
 run 1 plan "$work/deck.toml" run.steps=1 model.from="$work/alone" data.paths='["tokens.h5"]'
 check "a plan needs config.json alone" grep -q '9672' "$work/out"
