@@ -183,8 +183,10 @@ int generate_batch(comm::World& world, const Arguments& arguments,
     if (world.rank() == 0 && !placement.dry_run)
       output.emplace(out, prompts, key_of(opened, on, options, shape));
   });
-  if (config.model.any_length())
+  if (config.model.any_length()) {
     opened.config.model.sequence = longest_text(prompts.generations);
+    opened.config.model.own_positions = 0;
+  }
   const std::vector<std::size_t> missing = missing_texts(world, output);
   const std::size_t before =
       placement.dry_run ? 0 : prompts.wanted.size() - missing.size();

@@ -105,13 +105,16 @@ struct ModelKeys : Section {
                    within(1, 1 << 27),
                    "Length of a training sequence.",
                    sets<&RunConfig::model, &model::ModelConfig::sequence>};
-  Integer positions{*this,
-                    "positions",
-                    "tokens",
-                    "0",
-                    within(0, 1 << 27),
-                    "Positions that gpt2 learns, at least model.sequence; 0: as many.",
-                    sets<&RunConfig::model, &model::ModelConfig::own_positions>};
+  Integer positions{
+      *this,
+      "positions",
+      "tokens",
+      "0",
+      within(0, 1 << 27),
+      "Positions that a text may have, at least model.sequence, such as a prompt with "
+      "what "
+      "is generated; gpt2 learns each of them. 0: as many as model.sequence.",
+      sets<&RunConfig::model, &model::ModelConfig::own_positions>};
   Integer window{
       *this,
       "window",

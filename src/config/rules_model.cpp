@@ -179,8 +179,6 @@ void ModelRules::model_rules() {
   linear_rules();
   meaningless(key::model.rope_theta, key::model.architecture, !rotary,
               ", whose positions are learned: remove it");
-  meaningless(key::model.positions, key::model.architecture, rotary,
-              ", whose positions are not learned: remove it");
   rule({key::model.positions, key::model.sequence},
        m.own_positions == 0 || m.sequence <= m.own_positions, key::model.positions,
        " is less than ", key::model.sequence, [&] {

@@ -95,7 +95,7 @@ struct ModelConfig {
   std::int64_t feed_forward = 0;    // F
   std::int64_t vocabulary = 0;      // V
   std::int64_t sequence = 0;        // S
-  std::int64_t own_positions = 0;   // that are learned; 0: as many as S
+  std::int64_t own_positions = 0;   // of texts, all that are learned; 0: as many as S
   std::int64_t window = 0;  // positions that attention sees, itself the last; 0: all
   // Of each layer, which kind of attention it has; empty: all have the window.
   std::vector<std::string> layer_types{};
@@ -159,12 +159,13 @@ struct ModelConfig {
   }
 
   bool rotary() const { return row().positions == Positions::rotary; }
-  // That a text may have: learned ones, where there are any, may be more than S.
+  // That a text may have, at least S; learned ones are a tensor of so many rows.
   std::int64_t positions() const { return own_positions > 0 ? own_positions : sequence; }
-  // Samples of `length` tokens; of learned positions there are as many as before.
+  // Samples of `length` tokens; texts may have as many positions as before, if not more.
   void set_sequence(std::int64_t length) {
-    if (!rotary() && length < positions()) own_positions = positions();
+    const std::int64_t before = positions();
     sequence = length;
+    own_positions = length < before ? before : 0;
   }
   // Whether positions turn by the length of the text, so that texts may have any: then
   // `sequence` is what training and evaluation take, not what the model reads at most.

@@ -21,7 +21,7 @@ check "windows may be shorter" "$H5_COMPARE" "$work/a.h5" "$work/b.h5" 1e-6
 check "they are others" not_close "$work/b.h5" llama.h5
 run 1 evaluate llama tokens.h5 --sequence 32
 check "positions that a folder lacks" expect 64 'has 16 positions, .* give a smaller --sequence'
-# Learned positions may be more than a sample's, not fewer.
+# A model may have more positions than a sample, not fewer.
 run 1 evaluate gpt2 tokens.h5 --sequence 8 --logits "$work/a.h5"
 run 1 evaluate "$work/gpt2.ck" tokens.h5 --sequence 8 --logits "$work/b.h5"
 check "learned positions need not all be used" "$H5_COMPARE" "$work/a.h5" "$work/b.h5" 1e-6
@@ -86,11 +86,15 @@ run 1 convert "$work/short" "$work/short.out"
 check "which are all there" cmp gpt2/config.json "$work/short.out/config.json"
 run 1 evaluate "$work/short.out" tokens.h5 --logits "$work/a.h5"
 check "and as they were" "$H5_COMPARE" "$work/a.h5" gpt2.h5 2e-5
-for model in "$work/short" gpt2; do
+run 1 train "$work/deck.toml" run.steps=1 model.from=llama model.sequence=8 run.directory="$work/shorter" \
+  data.paths='["tokens.h5"]' optimizer.learning_rate=0
+for model in "$work/short" gpt2 "$work/shorter" llama; do
   run 1 generate "$model" --prompt-tokens 1,2,3,4,5,6,7,8,9,10 --tokens 4 --temperature 0
+  check "$model goes on behind ten tokens" test "$status" = 0
   tail -n 1 "$work/out" >"$work/$(basename "$model").text"
 done
 check "texts may have all of them" cmp "$work/short.text" "$work/gpt2.text"
+check "rotary ones, too" cmp "$work/shorter.text" "$work/llama.text"
 run 1 train "$work/deck.toml" $short run.steps=1 model.sequence=32 data.paths='["tokens.h5"]' --check
 check "but no more" expect 65 'has 16 positions, .* write a smaller model.sequence'
 mkdir "$work/alone" && cp llama/config.json "$work/alone"

@@ -86,10 +86,6 @@ const std::vector<Case> cases = {
     {{"model.architecture=gpt2", "model.mlp_bias=true"},
      1,
      {"model.mlp_bias = true has no meaning with model.activation"}},
-    {{"model.positions=64"},
-     1,
-     {"model.positions = 64 has no meaning with model.architecture = \"llama\", whose "
-      "positions are not learned: remove it"}},
     {{"model.architecture=gpt2", "model.kv_heads=4", "model.positions=4",
       "model.sequence=8"},
      1,
