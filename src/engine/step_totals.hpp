@@ -83,18 +83,18 @@ class StepTotals {
 
  private:
   // What a rank tells the others of a step, and of what they make of it: as much as may
-  // travel in one row. Whole numbers share a place: with stop the most rounds of experts
-  // and how many layers went through some, with host the sum of these rounds. So do two
-  // numbers of 32 bits: the times of a schedule, and the joules of GPUs and nodes.
+  // travel in one row. Two whole numbers share a place as low + 2^20 high, two of 32 bits
+  // as their bits.
   enum At : std::size_t {
     loss_at,
-    stop_at,
-    memory_at,
-    squares_at,
-    own_at,
-    work_at,
-    joules_at,
-    host_at
+    stop_at,     // low: request to stop + 16 x most rounds of experts; high: layers in
+                 // rounds
+    memory_at,   // bytes, at the peak
+    squares_at,  // of the gradient
+    own_at,      // seconds of its own work
+    work_at,     // seconds of the schedule, and of them at work
+    joules_at,   // of GPUs, and of nodes
+    host_at      // low: the host's number; high: rounds of all layers
   };
   static constexpr std::int64_t row_values = host_at + 1;
   void combine_rows(const TensorView& rows_PN, const TensorView& out_N);
