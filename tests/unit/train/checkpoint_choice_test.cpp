@@ -226,7 +226,7 @@ TEST(CheckpointChoice, ARunThatBeganElsewhereGoesOnFromItsOwnLaterCopies) {
   const auto chosen = [&] {
     asked_after = -1;
     return chosen_checkpoint(
-        world(), config, true, [&](std::int64_t after, std::int64_t last) {
+        world(), config, Repair::yes, [&](std::int64_t after, std::int64_t last) {
           if (asked_after < 0) asked_after = after;
           ChosenCheckpoint found;
           if (has <= after || has > last) return found;
