@@ -258,7 +258,8 @@ void checkpoint_to_folder(comm::World& world, const std::string& from,
             Status::command_line,
             "--quantize: {} has an adapter, which is written alone: write --merge, too",
             from);
-    const convert::FolderSource plain = convert::source_of(*reader);
+    convert::FolderSource plain = convert::source_of(*reader);
+    convert::add_tokenizer(config.data.tokenizer, plain.kept);
     merged = std::make_unique<Borrowed>(*reader);
     auto type_of = plain.type_of;
     if (merging.own) {
@@ -272,8 +273,9 @@ void checkpoint_to_folder(comm::World& world, const std::string& from,
         };
     }
     merged = with_adapters(std::move(merged), config.model, merging.adapters);
-    source.emplace(convert::FolderSource{*merged, type_of, plain.kept,
-                                         io::digest_of(plain.digest + merging.text())});
+    source.emplace(convert::FolderSource{
+        *merged, type_of, plain.kept,
+        io::digest_of(plain.digest + merging.text() + convert::names_of(plain.kept))});
   });
   if (config.adapter.matrices.exists() && !merging.own)
     return to_adapter(world, *reader, config, to, options);

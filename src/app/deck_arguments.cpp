@@ -24,31 +24,28 @@ config::RunConfig config_of(const io::CheckpointInfo& info,
   return config::make_run_config(deck, info.mesh.size());
 }
 
-// Learned positions are a tensor, whose number is the model's.
-void set_sequence(const std::string& path, model::ModelConfig& model,
-                  std::int64_t sequence) {
-  if (sequence == 0) return;
-  require(model.rotary() || sequence <= model.positions(), Status::command_line,
-          "--sequence {}: the positions of {} are learned, and there are {}: give a "
-          "smaller one",
-          sequence, path, model.positions());
-  model.set_sequence(sequence);
-}
-
 // What becomes of a sequence that is longer than the positions of a folder.
 struct LongerSequence {
   Status status;
   std::string_view advice;
 };
 
+void set_sequence(const std::string& path, model::ModelConfig& model,
+                  std::int64_t sequence, const LongerSequence& longer) {
+  if (sequence == 0) return;
+  require(model.allows_sequence(sequence), longer.status,
+          "{}: has {} positions, and a sequence of {} tokens is longer: {}", path,
+          model.positions(), sequence, longer.advice);
+  model.set_sequence(sequence);
+}
+
+constexpr LongerSequence longer_option{Status::command_line, "give a smaller --sequence"},
+    longer_key{Status::bad_content, "write a smaller model.sequence"};
+
 model::ModelConfig folder_model(const std::string& path, std::int64_t sequence,
                                 const LongerSequence& longer) {
-  const convert::FolderConfig folder = convert::read_folder_config(path);
-  model::ModelConfig model = folder.model;
-  if (sequence > 0) model.set_sequence(sequence);
-  require(model.any_length() || model.sequence <= folder.model.sequence, longer.status,
-          "{}/{}: has {} positions, and a sequence of {} tokens is longer: {}", path,
-          convert::config_name, folder.model.sequence, sequence, longer.advice);
+  model::ModelConfig model = convert::read_folder_config(path).model;
+  set_sequence(format("{}/{}", path, convert::config_name), model, sequence, longer);
   return model;
 }
 
@@ -125,16 +122,10 @@ model::ModelConfig read_model(const std::string& path, std::int64_t sequence) {
             "in it: merge them first (trireme convert {} TO --merge)",
             path, path);
     model::ModelConfig model = config.model;
-    if (sequence > 0) model.set_sequence(sequence);
-    require(model.rotary() || model.sequence <= config.model.positions(),
-            Status::bad_content,
-            "model.from = \"{}\": has {} learned positions, and model.sequence = {} is "
-            "more: write a smaller one",
-            path, config.model.positions(), sequence);
+    set_sequence(path, model, sequence, longer_key);
     return model;
   }
-  return folder_model(path, sequence,
-                      {Status::bad_content, "write a smaller model.sequence"});
+  return folder_model(path, sequence, longer_key);
 }
 
 OpenedModel open_model(const comm::World& world, const std::string& path,
@@ -143,7 +134,7 @@ OpenedModel open_model(const comm::World& world, const std::string& path,
     auto reader = std::make_unique<io::CheckpointReader>(
         path, io::DigestShare{world.rank(), world.size()});
     config::RunConfig config = checkpoint_config(*reader);
-    set_sequence(path, config.model, sequence);
+    set_sequence(path, config.model, sequence, longer_option);
     config.data.sequence = config.model.sequence;
     if (!config.adapter.matrices.exists()) return {std::move(reader), config};
     // The model with what was trained beside it.
@@ -154,8 +145,7 @@ OpenedModel open_model(const comm::World& world, const std::string& path,
                 tensors_of(shared, config, world.rank(), world.size()), std::move(own)),
             config};
   }
-  const model::ModelConfig model =
-      folder_model(path, sequence, {Status::command_line, "give a smaller --sequence"});
+  const model::ModelConfig model = folder_model(path, sequence, longer_option);
   auto folder = std::make_unique<convert::ModelFolder>(path);
   const auto deck = io::Deck::parse(folder_deck(model, folder->config().dtype),
                                     path + " (as a deck)", {}, config::deck_table());

@@ -52,6 +52,7 @@ void add_model(const InitAnswers& answers, bool whole, std::vector<DeckLine>& li
   } else {
     model::ModelConfig model = answers.model.model;
     model.sequence = answers.sequence;
+    model.own_positions = 0;
     for (const std::string& text : config::model_lines(model))
       lines.push_back(line_of(text));
   }

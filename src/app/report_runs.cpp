@@ -64,6 +64,13 @@ ReportedRun read_run(const std::string& directory) {
   run.directory = without_slashes(directory);
   require(is_folder(run.directory), Status::missing_input,
           "{}: no such run; give the run.directory of its deck", run.directory);
+  const auto holds = [&](const char* name) {
+    return is_there(run.directory + "/" + name);
+  };
+  require(holds("metrics.jsonl") || holds("deck.toml") || holds("status.toml"),
+          Status::missing_input,
+          "{}: holds no metrics.jsonl, so it is no run; give the run.directory of a deck",
+          run.directory);
   run.name = last_name_of(run.directory);
   run.metrics = io::read_metrics(run.directory + "/metrics.jsonl", wants);
   run.state = run_state(run.directory);

@@ -8,6 +8,7 @@
 
 #include "app/app.hpp"
 #include "app/deck_arguments.hpp"
+#include "app/export_note.hpp"
 #include "app/memory_check.hpp"
 #include "app/planned_device.hpp"
 #include "app/run_record.hpp"
@@ -121,6 +122,7 @@ int check(comm::World& world, const LoadedDeck& deck, const Arguments& arguments
   for (plan::Plan& stage : plans) stage.source_bytes = data.kept;
   log::line(wrapped(plan::describe(deck.config, plans), terminal::prose_columns(), 10));
   log::line(config::describe_recipe(deck.config));
+  tell_of_export(deck.config.model);
   world.agree([&] {
     if (!elsewhere) require_folders(world, deck.config);
   });
@@ -362,6 +364,7 @@ int train(comm::World& world, const Arguments& given) {
                        counted(kernels::threads(), "thread"), on.describe()),
                 terminal::prose_columns(), 10));
   report_start(world, deck.config, on);
+  tell_of_export(deck.config.model);
   train::PlannedRun planned;
   world.agree([&] {
     if (world.rank() == 0)

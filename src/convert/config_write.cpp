@@ -95,8 +95,7 @@ std::string special_keys(const ModelConfig& m) {
   return keys;
 }
 
-// What a family's class cannot say of a model.
-void require_expressible(const ModelConfig& m, const HuggingFaceRow* row) {
+void require_expressible_by(const ModelConfig& m, const HuggingFaceRow* row) {
   require(
       row != nullptr, Status::bad_content,
       "model.architecture = \"{}\"{} has no class in transformers: it cannot be written "
@@ -165,10 +164,19 @@ bool same_model(const ModelConfig& a, const ModelConfig& b) {
 
 }  // namespace
 
+void require_expressible(const ModelConfig& m) { require_expressible_by(m, row_for(m)); }
+
+std::string why_not_expressible(const ModelConfig& m) try {
+  require_expressible(m);
+  return "";
+} catch (const Error& error) {
+  return error.what();
+}
+
 std::string folder_config_text(const ModelConfig& m, DType dtype,
                                const std::string& kept_file) {
   const HuggingFaceRow* row = row_for(m);
-  require_expressible(m, row);
+  require_expressible_by(m, row);
   Json json = Json::object();
   bool is_kept = false, is_quantized = false;
   std::string kept;

@@ -122,8 +122,10 @@ void write_experts(const ModelConfig& m, const HuggingFaceRow& row, io::Json& js
 void require_expressible_experts(const ModelConfig& m, const HuggingFaceRow& row) {
   const auto& moe = m.moe;
   const auto needs = [&](bool expressible, std::string_view key, const auto& value) {
-    require(expressible, Status::bad_content, "{} = {} cannot be written for {}", key,
-            value, row.model_type);
+    require(
+        expressible, Status::bad_content,
+        "{} = {} is unknown to {}: the model cannot be written as a Hugging Face folder",
+        key, value, row.class_name);
   };
   const auto& keys = row.keys;
   needs(moe.dense_layers == 0 || !keys.moe.dense_layers.empty() ||
@@ -142,6 +144,8 @@ void require_expressible_experts(const ModelConfig& m, const HuggingFaceRow& row
         "model.moe.normalise", word(moe.normalise));
   needs(moe.groups.groups == 1 || moe.groups.counted == row.group_counts,
         "model.moe.group_counts", moe.groups.counted);
+  needs(m.shared_width() > 0 || keys.moe.shared_feed_forward.empty(),
+        "model.moe.shared_feed_forward", moe.shared_feed_forward);
   needs(moe.shared_experts == 0 || !keys.moe.shared_experts.empty() ||
             !keys.moe.shared_feed_forward.empty(),
         "model.moe.shared_experts", moe.shared_experts);

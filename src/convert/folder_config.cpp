@@ -174,6 +174,7 @@ void read_sizes(const ConfigFields& fields, const HuggingFaceRow& row, ModelConf
   m.vocabulary = fields.integer("vocab_size", d.vocabulary, 1, INT32_MAX);
   m.residual.pad_token = read_pad_token(fields, row, m.vocabulary);
   m.sequence = fields.integer(keys.positions, d.positions, 1, 1 << 27);
+  m.own_positions = m.sequence;
   if (!keys.qk_norm.empty()) m.attention.qk_norm = fields.flag(keys.qk_norm, false);
   if (!keys.mlp_bias.empty()) m.mlp_bias = fields.flag(keys.mlp_bias, false);
   m.residual.parallel = fields.flag(keys.parallel_residual, true);

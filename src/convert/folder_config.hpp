@@ -29,6 +29,12 @@ FolderConfig read_folder_config(const std::string& folder);
 // The same from its text; `source` names it in messages.
 FolderConfig parse_folder_config(const std::string& text, const std::string& source);
 
+// Throws Error(bad_content) unless a class of transformers can say what the model is,
+// with the keys of the deck that none can.
+void require_expressible(const model::ModelConfig& model);
+// What that says; "" for a model that can be written.
+std::string why_not_expressible(const model::ModelConfig& model);
+
 // config.json of a model whose weights are stored as `dtype`. kept: that of the folder it
 // came from, or "": its keys that say nothing of the model's shape stay, and all of them
 // do when it describes this very model. Throws Error(bad_content) for an architecture

@@ -66,8 +66,7 @@ class Plan {
         writer_(code_writer(options.quantize)),
         shard_bytes_(options.shard_bytes),
         row_(row_for(model)) {
-    require(row_ != nullptr, Status::bad_content,
-            "model.architecture = \"{}\" has no class in transformers", model.row().name);
+    require_expressible(model);
     for (const auto& whole : model::whole_tensors(model)) {
       const DType dtype = options.dtype.value_or(source.type_of(whole.name));
       if (!dtype_) dtype_ = dtype;

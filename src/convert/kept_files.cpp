@@ -2,7 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convert/kept_files.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/log.hpp"
+#include "base/path.hpp"
 #include "convert/model_folder.hpp"
 #include "io/checkpoint_manifest.hpp"
 
@@ -23,6 +27,32 @@ bool can_keep(const std::string& folder, const std::string& name) {
   return can;
 }
 
+bool is_tokenizer(const std::string& name) {
+  return name == "tokenizer.json" || name.ends_with(".model") ||
+         name.ends_with(".tiktoken");
+}
+
+// Of a folder, or of a file, under the names by which a model's folder has them.
+std::vector<KeptFile> tokenizer_files(const std::string& path) {
+  std::vector<KeptFile> files;
+  const auto add = [&](const Directory& folder, const std::string& name,
+                       const std::string& as) {
+    files.push_back(
+        {as, io::PlainFile(folder, name, io::Links::followed).text(most_bytes)});
+  };
+  if (!is_folder(path)) {
+    const std::string name = last_name_of(path);
+    add(Directory::to_read(parent_of(path)), name,
+        name.ends_with(".json") ? "tokenizer.json" : name);
+    return files;
+  }
+  const Directory folder = Directory::to_read(path);
+  for (const std::string& name : other_files(folder))
+    if (is_tokenizer(name) || name == "tokenizer_config.json" || name.ends_with(".jinja"))
+      add(folder, name, name);
+  return files;
+}
+
 }  // namespace
 
 std::vector<KeptFile> kept_files(const std::string& path) {
@@ -35,6 +65,25 @@ std::vector<KeptFile> kept_files(const std::string& path) {
     if (!bytes.empty()) files.push_back({name, std::move(bytes)});
   }
   return files;
+}
+
+void add_tokenizer(const std::string& path, std::vector<KeptFile>& files) {
+  const bool has = std::any_of(files.begin(), files.end(), [](const KeptFile& file) {
+    return is_tokenizer(file.name);
+  });
+  if (path.empty() || has) return;
+  try {
+    for (KeptFile& file : tokenizer_files(path)) files.push_back(std::move(file));
+  } catch (const Error& error) {
+    log::warn("{}: the folder is written without the run's tokenizer: copy it there",
+              error.what());
+  }
+}
+
+std::string names_of(const std::vector<KeptFile>& files) {
+  std::string names;
+  for (const KeptFile& file : files) names += file.name + "\n";
+  return names;
 }
 
 void leave_out_odd_names(const std::string& folder, std::vector<KeptFile>& files) {

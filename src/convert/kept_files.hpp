@@ -22,6 +22,13 @@ struct KeptFile {
 std::vector<KeptFile> kept_files(const std::string& folder);
 std::vector<KeptFile> kept_files(const io::CheckpointReader& checkpoint);
 
+// Adds the tokenizer `path` of a run's data, a folder or a file (empty: none), where the
+// files hold none: then the model is a folder that texts can be given to. Warns where it
+// is there no more.
+void add_tokenizer(const std::string& path, std::vector<KeptFile>& files);
+// A line each.
+std::string names_of(const std::vector<KeptFile>& files);
+
 // Leaves out the files of a folder whose names have spaces or control characters, which
 // no checkpoint can hold, with a warning that names each.
 void leave_out_odd_names(const std::string& folder, std::vector<KeptFile>& files);

@@ -161,11 +161,15 @@ struct ModelConfig {
   bool rotary() const { return row().positions == Positions::rotary; }
   // That a text may have, at least S; learned ones are a tensor of so many rows.
   std::int64_t positions() const { return own_positions > 0 ? own_positions : sequence; }
-  // Samples of `length` tokens; texts may have as many positions as before, if not more.
+  // Whether samples may have `length` tokens: where nobody has said how many positions
+  // there are, rotary ones may become more.
+  bool allows_sequence(std::int64_t length) const {
+    return any_length() || (rotary() && own_positions == 0) || length <= positions();
+  }
+  // Texts may have as many positions as before, if not more.
   void set_sequence(std::int64_t length) {
-    const std::int64_t before = positions();
+    if (own_positions == 0 && length < sequence) own_positions = sequence;
     sequence = length;
-    own_positions = length < before ? before : 0;
   }
   // Whether positions turn by the length of the text, so that texts may have any: then
   // `sequence` is what training and evaluation take, not what the model reads at most.

@@ -28,7 +28,7 @@ check "learned positions need not all be used" "$H5_COMPARE" "$work/a.h5" "$work
 run 1 evaluate gpt2 tokens.h5 --sequence 32
 check "learned positions that a folder lacks" expect 64 'has 16 positions, .* give a smaller --sequence'
 run 1 evaluate "$work/gpt2.ck" tokens.h5 --sequence 32
-check "and that a checkpoint lacks" expect 64 'are learned, and there are 16: give a smaller one'
+check "and that a checkpoint lacks" expect 64 'has 16 positions, .* give a smaller --sequence'
 run 1 convert llama "$work/llama.ck"
 check "nothing is replaced" expect 73 "is there already"
 run 1 convert llama "$work/half" --dtype bf16
@@ -97,6 +97,9 @@ check "texts may have all of them" cmp "$work/short.text" "$work/gpt2.text"
 check "rotary ones, too" cmp "$work/shorter.text" "$work/llama.text"
 run 1 train "$work/deck.toml" $short run.steps=1 model.sequence=32 data.paths='["tokens.h5"]' --check
 check "but no more" expect 65 'has 16 positions, .* write a smaller model.sequence'
+run 1 train "$work/deck.toml" run.steps=1 model.from="$work/llama.ck" model.sequence=32 \
+  data.paths='["tokens.h5"]' --check
+check "nor of a checkpoint that was a folder" expect 65 'has 16 positions, .* write a smaller model.sequence'
 mkdir "$work/alone" && cp llama/config.json "$work/alone"
 run 1 plan "$work/deck.toml" run.steps=1 model.from="$work/alone" data.paths='["tokens.h5"]'
 check "a plan needs config.json alone" grep -q '9672' "$work/out"

@@ -58,18 +58,18 @@ TEST(FolderConfig, RoutersAreThoseOfTheClass) {
   };
   auto m = before;
   m.moe.choice_bias = false;
-  refuses(m, "model.moe.choice_bias = false cannot be written for deepseek_v3");
+  refuses(m, "model.moe.choice_bias = false is unknown to DeepseekV3ForCausalLM");
   m.moe.bias_update_rate = 1e-3;  // then there is one
   expect_both_ways(parse(folder_config_text(m, DType::f32, "")).model);
   m = before;
   m.moe.router = kernels::RouterScore::softmax;
-  refuses(m, "model.moe.router = softmax cannot be written for deepseek_v3");
+  refuses(m, "model.moe.router = softmax is unknown to DeepseekV3ForCausalLM");
   m = before;
   m.moe.groups.counted = 1;
-  refuses(m, "model.moe.group_counts = 1 cannot be written for deepseek_v3");
+  refuses(m, "model.moe.group_counts = 1 is unknown to DeepseekV3ForCausalLM");
   m = parse(llama("", "mixtral")).model;
   m.moe.normalise = false;
-  refuses(m, "model.moe.normalise = false cannot be written for mixtral");
+  refuses(m, "model.moe.normalise = false is unknown to MixtralForCausalLM");
 }
 
 // Biases that a class leaves out or adds, and what divides scores.
