@@ -34,11 +34,14 @@ std::string unit_text(const DeckKey& key) {
   return key.unit.empty() ? "" : " [" + std::string(key.unit) + "]";
 }
 
-// Text as a table's cell: "|" would end it, "<" would begin a tag.
+// Text as a table's cell: "|" would end it, "<" would begin a tag, but not in code.
 std::string cell(const std::string& text) {
   std::string out;
-  for (const char c : text)
-    out += c == '|' ? "\\|" : c == '<' ? "&lt;" : std::string(1, c);
+  bool code = false;
+  for (const char c : text) {
+    if (c == '`') code = !code;
+    out += c == '|' ? "\\|" : c == '<' && !code ? "&lt;" : std::string(1, c);
+  }
   return out;
 }
 
@@ -77,7 +80,8 @@ std::string describe_keys_markdown(std::span<const DeckKey> table) {
       "replaces\none value; its right side is TOML too, and a bare word is a text "
       "(`optimizer.name=sgd`,\n`data.paths='[\"a.txt\", \"b.txt\"]'`). Sizes are bytes, "
       "or texts such as `\"4 GiB\"` or\n`\"25 MB\"`; times are seconds, or texts such as "
-      "`\"30 min\"`, `\"2 h\"` or `\"1 d\"`. Relative\npaths are relative to the current "
+      "`\"30 min\"`, `\"2 h\"`, `\"1 d\"` or, as Slurm has them, `\"1-12:00:00\"`. "
+      "Relative\npaths are relative to the current "
       "directory. Every rule that a deck breaks is reported\nat once, and `trireme train "
       "--check` does so without training; files that are missing are\n"
       "told of once no rule is broken. The deck in force, with every\n"

@@ -168,6 +168,9 @@ TomlValue parse_toml(const std::string& text) {
     if (what.find("control characters") != std::string::npos &&
         what.find("string") != std::string::npos)
       what = "a text has no end: is a quote missing? (" + what + ")";
+    if (what.find("could not determine value type") != std::string::npos)
+      what +=
+          "; texts stand in quotes (name = \"x\"), and numbers begin with a digit (0.1)";
     throw TomlError("not valid TOML: " + what, static_cast<int>(at.line),
                     static_cast<int>(at.column));
   }

@@ -6,6 +6,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <utility>
+
+#include "base/number.hpp"
 
 namespace trireme::io {
 
@@ -31,9 +34,10 @@ constexpr std::array byte_units = {Unit{"B", 1},
                                    Unit{"GiB", kibi* kibi* kibi},
                                    Unit{"TiB", kibi* kibi* kibi* kibi},
                                    Unit{"PiB", kibi* kibi* kibi* kibi* kibi}};
-constexpr std::array time_units = {Unit{"ms", 1e-3},   Unit{"s", 1},    Unit{"sec", 1},
-                                   Unit{"min", 60},    Unit{"h", 3600}, Unit{"d", 86400},
-                                   Unit{"days", 86400}};
+constexpr std::array time_units = {
+    Unit{"ms", 1e-3},    Unit{"s", 1},        Unit{"sec", 1},     Unit{"seconds", 1},
+    Unit{"min", 60},     Unit{"minutes", 60}, Unit{"h", 3600},    Unit{"hour", 3600},
+    Unit{"hours", 3600}, Unit{"d", 86400},    Unit{"day", 86400}, Unit{"days", 86400}};
 
 // A type without its list.
 KeyType element_of(KeyType type) {
@@ -100,6 +104,32 @@ std::string read_quantity(const DeckKey& key, const std::string& text,
   return "";
 }
 
+// "1-02:00:00", "02:00:00" or "2:00": days, hours, minutes and seconds, as Slurm has
+// them. False for any other text.
+bool read_clock(std::string_view text, double& seconds) {
+  double days = 0;
+  if (const auto dash = text.find('-'); dash != std::string_view::npos) {
+    const auto whole = parse_number<std::int64_t>(text.substr(0, dash));
+    if (!whole || *whole < 0) return false;
+    days = static_cast<double>(*whole);
+    text.remove_prefix(dash + 1);
+  }
+  double value = 0;
+  int parts = 0;
+  for (bool more = true; more; ++parts) {
+    const auto colon = text.find(':');
+    const auto part = parse_number<std::int64_t>(text.substr(0, colon));
+    if (!part || *part < 0 || parts == 3) return false;
+    value = 60 * value + static_cast<double>(*part);
+    more = colon != std::string_view::npos;
+    if (more) text.remove_prefix(colon + 1);
+  }
+  if (parts < 2) return false;
+  if (days > 0) value *= parts == 2 ? 60 : 1;  // days-hours:minutes
+  seconds = 86400 * days + value;
+  return true;
+}
+
 std::string read_boolean(const DeckKey& key, const TomlValue& raw, DeckValue& out) {
   if (raw.kind != Kind::boolean) return "expected " + expectation(key);
   out.flag = raw.flag;
@@ -141,6 +171,7 @@ std::string read_bytes(const DeckKey& key, const TomlValue& raw, DeckValue& out)
 
 std::string read_seconds(const DeckKey& key, const TomlValue& raw, DeckValue& out) {
   if (raw.kind != Kind::text) return read_real(key, raw, out);
+  if (read_clock(raw.text, out.number)) return check_range(key, out.number);
   const std::string wrong = read_quantity(key, raw.text, time_units, out.number);
   return wrong.empty() ? check_range(key, out.number) : wrong;
 }
@@ -149,6 +180,37 @@ std::string lower(std::string text) {
   for (char& c : text)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return text;
+}
+
+// What other programs call some choices.
+constexpr auto other_words =
+    std::to_array<std::pair<std::string_view, std::string_view>>({{"gpu", "cuda"},
+                                                                  {"float64", "fp64"},
+                                                                  {"double", "fp64"},
+                                                                  {"float32", "fp32"},
+                                                                  {"float", "fp32"},
+                                                                  {"bfloat16", "bf16"},
+                                                                  {"float16", "fp16"},
+                                                                  {"half", "fp16"}});
+
+std::string nearest_choice(const std::string& text,
+                           const std::vector<std::string>& choices) {
+  const std::string given = lower(text);
+  for (const auto& [word, choice] : other_words)
+    if (given == word &&
+        std::find(choices.begin(), choices.end(), choice) != choices.end())
+      return std::string(choice);
+  std::string nearest;
+  int least = 3;
+  for (const auto& choice : choices) {
+    if (text.size() > choice.size() + 3) continue;
+    const int distance = edit_distance(given, lower(choice));
+    if (distance < least) {
+      least = distance;
+      nearest = choice;
+    }
+  }
+  return nearest;
 }
 
 std::string read_text_value(const DeckKey& key, const TomlValue& raw, DeckValue& out) {
@@ -162,16 +224,7 @@ std::string read_text_value(const DeckKey& key, const TomlValue& raw, DeckValue&
   if (choices.empty() ||
       std::find(choices.begin(), choices.end(), raw.text) != choices.end())
     return "";
-  std::string nearest;
-  int least = 3;
-  for (const auto& choice : choices) {
-    if (raw.text.size() > choice.size() + 3) continue;
-    const int distance = edit_distance(lower(raw.text), lower(choice));
-    if (distance < least) {
-      least = distance;
-      nearest = choice;
-    }
-  }
+  const std::string nearest = nearest_choice(raw.text, choices);
   return "must be " + expectation(key) +
          (nearest.empty() ? "" : "; did you mean " + quote_toml(nearest) + "?");
 }

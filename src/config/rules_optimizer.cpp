@@ -82,7 +82,12 @@ void OptimizerRules::optimizer_rules() {
   const bool by_steps = schedule.tokens.empty();
   rule(
       {key::schedule.warmup, key::schedule.decay, key::run.steps}, used <= all,
-      key::schedule.warmup, " and ", key::schedule.decay, " together exceed ",
+      key::schedule.warmup,
+      [&] {
+        return schedule.decay == 0
+                   ? std::string(" exceeds ")
+                   : " and " + show(key::schedule.decay) + " together exceed ";
+      },
       [&] {
         return show(key::run.steps) +
                (by_steps ? std::string() : format(", which have {} tokens", all));

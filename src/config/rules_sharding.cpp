@@ -132,8 +132,10 @@ void MemoryRules::recompute_rules() {
   rule({key::recompute.policy, key::recompute.pieces},
        (policy == RecomputePolicy::selective) == !pieces.empty(), key::recompute.policy,
        " with ", key::recompute.pieces,
-       ": selective needs pieces, such as [\"norm\", \"activation\"], and no "
-       "other policy takes them");
+       pieces.empty() ? ": selective needs pieces: write some, such as "
+                        "recompute.pieces = [\"norm\", \"activation\"]"
+                      : ": only selective takes pieces: write recompute.policy = "
+                        "\"selective\", or recompute.pieces = []");
   rule(
       {key::recompute.pieces},
       [&] {

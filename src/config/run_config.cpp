@@ -207,6 +207,9 @@ RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
   std::vector<io::DeckProblem> all = deck.problems();
   const bool resources = all.empty() && broken.only_ranks;
   all.insert(all.end(), broken.problems.begin(), broken.problems.end());
+  if (resources)
+    all.back().text +=
+        " (mpirun -n N or srun -n N; plan, inspect and train --check take --ranks N)";
   io::fail_with(resources ? Status::resources : Status::bad_content, all);
 }
 

@@ -140,13 +140,13 @@ model::ModelConfig model_of(const std::string& from, std::int64_t sequence,
     return read_model(from, sequence);
   } catch (const Error& error) {
     if (error.status() != Status::missing_input) throw;
-    fail(
-        error.status(),
-        "{} (model.from = \"{}\"): write where the model lies. A run that resumes needs "
-        "it for the keys that its deck leaves out: put it back, or give the deck.toml of "
-        "run.directory, which has them all, with model.from=\"\" (keys of [adapter] may "
-        "need the model itself)",
-        error.what(), from);
+    fail(error.status(),
+         "model.from = \"{}\": {}: write where the model lies, a folder or a checkpoint. "
+         "(A run that resumes needs it for the keys that its deck leaves out: put it "
+         "back, "
+         "or give the deck.toml of run.directory, which has them all, with "
+         "model.from=\"\"; keys of [adapter] may need the model itself.)",
+         from, error.what());
   }
 }
 

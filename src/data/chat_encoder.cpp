@@ -74,8 +74,9 @@ EncodedChat ChatEncoder::encode_texts(const ChatLine& line,
     require(
         begins, Status::bad_content,
         "{}: the prompt's tokens do not begin those of prompt and completion, so that "
-        "the completion's cannot be told: move the blank or line end between them "
-        "from the end of the prompt to the completion",
+        "the completion's cannot be told: let the completion begin with the blank or "
+        "line "
+        "end that stands between them, and the prompt end without one",
         place);
   }
   if (out.ids.empty() || out.ids.back() != end_) out.ids.push_back(end_);

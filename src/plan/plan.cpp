@@ -258,11 +258,11 @@ std::string sources_text(const config::RunConfig& config, const Plan& plan) {
   if (plan.source_bytes > 0 || !(io::reads_whole_files(config.data) ||
                                  (validates && io::reads_whole_files(config.validation))))
     return "";
-  return "sources   not counted, for a plan reads no data: of texts each rank that reads "
-         "samples keeps 4 bytes a token (5 of chat and preference), which stands for one "
-         "byte of text or more, and 8 a document; each rank keeps 16 bytes a document "
-         "and 8 a sample of packing best_fit, and 32 a pair of answers. train counts "
-         "them before it takes other memory, train --check as well\n";
+  return "sources   texts are read whole, and a plan counts none of them: about 4 bytes "
+         "a "
+         "token (5 of chat and preference) on each rank that reads samples, and up to 32 "
+         "a document or pair on every rank; train and train --check add what the files "
+         "take\n";
 }
 
 // Neighbours of one size stand in one line; the parameters of all add up to those of the

@@ -104,7 +104,7 @@ cp "$SOURCE/tests/reference/tokenizers/llama3.json" "$work/tokenizer/tokenizer.j
 echo '{"eos_token":"<|end|>"}' >"$work/tokenizer/tokenizer_config.json"
 texts="model.vocabulary=900 data.source=text data.paths=[\"$work/digits.txt\"] data.tokenizer=$work/tokenizer"
 run 1 plan "$deck" $texts
-check "a plan says that it reads no texts" grep -q '^sources   not counted' "$work/out"
+check "a plan says that it reads no texts" grep -q '^sources   texts are read whole' "$work/out"
 both 1 $texts
 check "texts that fit" test "$checked.$ran" = 0.0
 run 1 train "$deck" --check $texts run.directory="$work/run"

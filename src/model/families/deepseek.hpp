@@ -58,7 +58,9 @@ constexpr ArchitectureRow deepseek_v2_row() {
 constexpr ArchitectureRow deepseek_v3_row() {
   ArchitectureRow row = deepseek_v2_row();
   row.name = "deepseek_v3";
-  row.doc = "as deepseek_v2, with sigmoid routers as its class has them";
+  row.doc =
+      "as deepseek_v2; its class has sigmoid routers with a bias of the choice "
+      "(model.moe.router, choice_bias)";
   row.names.experts.shared_biases = false;
   return row;
 }

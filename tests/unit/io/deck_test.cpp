@@ -167,6 +167,8 @@ TEST(Deck, Messages) {
       {"data.paths = [\"a\", 1]", "element 2, 1: expected text"},
       {"data.cache = \"4 GiBs\"", "unknown unit 'GiBs'; the units are B, kB"},
       {"data.cache = \"0.3 B\"", "is not a whole number of bytes"},
+      {"run.limit = \"1:2:3:4\"", "unknown unit ':2:3:4'"},
+      {"run.limit = \"-1:00\"", "unknown unit ':00'"},
       {"run.limit = \"half an hour\"",
        "expected a time (seconds, or text such as \"30 "
        "min\")"},
@@ -262,12 +264,18 @@ TEST(Deck, SizesAndTimes) {
        {"3 kB", 3000}}};
   for (const auto& [text, bytes] : sizes)
     EXPECT_EQ(parse(minimal, {std::string("data.cache=") + text})[cache], bytes);
-  const std::array<std::pair<const char*, double>, 6> times = {{{"30 min", 1800},
-                                                                {"90 s", 90},
-                                                                {"2 h", 7200},
-                                                                {"1 d", 86400},
-                                                                {"12.5", 12.5},
-                                                                {"250 ms", 0.25}}};
+  const auto times =
+      std::to_array<std::pair<const char*, double>>({{"30 min", 1800},
+                                                     {"90 s", 90},
+                                                     {"2 h", 7200},
+                                                     {"2 hours", 7200},
+                                                     {"1 d", 86400},
+                                                     {"12.5", 12.5},
+                                                     {"250 ms", 0.25},
+                                                     {"\"30:00\"", 1800},
+                                                     {"\"1:30:05\"", 5405},
+                                                     {"\"1-02:00:00\"", 93600},
+                                                     {"\"2-12:30\"", 217800}});
   for (const auto& [text, seconds] : times)
     EXPECT_EQ(parse(minimal, {std::string("run.limit=") + text})[limit], seconds);
   for (const char* wrong : {"\"-1 B\"", "\"9999999 PiB\"", "\"1e3 B\"", "\"4\"", "\" B\"",

@@ -439,7 +439,7 @@ const std::vector<Case> cases = {
       "run.steps = 10: write run.steps = 11"}},
     {{"optimizer.schedule.warmup=11"},
      1,
-     {"optimizer.schedule.warmup = 11", "run.steps"}},
+     {"optimizer.schedule.warmup = 11 exceeds run.steps"}},
     // adapters
     {{"adapter.dora=true"}, 1, {"adapter.dora", "adapter.rank = 0"}},
     {{"adapter.rank=2", "adapter.dora=true"},
