@@ -1,5 +1,4 @@
-// HeartbeatBoard: files in which the ranks of a node say that they run, and where they
-// are.
+// HeartbeatBoard: files in which the ranks of a node say that they run.
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/heartbeat_board.hpp"
 

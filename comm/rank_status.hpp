@@ -1,5 +1,4 @@
-// RankStatus: where a rank is, as its watchdog tells the others, and what they make of
-// it.
+// RankStatus: where a rank is, as its watchdog tells the others.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

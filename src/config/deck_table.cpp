@@ -10,16 +10,17 @@ namespace trireme::config {
 
 namespace {
 
-constexpr std::array<const Section*, 27> all_sections = {
-    &key::run,       &key::train,           &key::dpo,
-    &key::model,     &key::model_attention, &key::rope,
-    &key::latent,    &key::linear,          &key::moe,
-    &key::dropout,   &key::embedding,       &key::adapter,
-    &key::data,      &key::batch,           &key::parallel,
-    &key::comm,      &key::precision,       &key::attention,
-    &key::recompute, &key::optimizer,       &key::schedule,
-    &key::muon,      &key::outer,           &key::checkpoint,
-    &key::metrics,   &key::health,          &key::debug};
+constexpr std::array<const Section*, 28> all_sections = {
+    &key::run,        &key::train,     &key::dpo,
+    &key::model,      &key::position,  &key::model_attention,
+    &key::rope,       &key::latent,    &key::linear,
+    &key::moe,        &key::dropout,   &key::embedding,
+    &key::adapter,    &key::data,      &key::batch,
+    &key::parallel,   &key::comm,      &key::precision,
+    &key::attention,  &key::recompute, &key::optimizer,
+    &key::schedule,   &key::muon,      &key::outer,
+    &key::checkpoint, &key::metrics,   &key::health,
+    &key::debug};
 
 constexpr std::size_t count_rows() {
   std::size_t count = 0;

@@ -1,4 +1,4 @@
-// Keys of the deck: the embedding.
+// Keys of the deck: the embedding, and positions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,8 +21,25 @@ struct EmbeddingKeys : Section {
            &model::ResidualSettings::pad_token>};
 };
 
+// Of [model], which has too many for one struct.
+struct PositionKeys : Section {
+  constexpr PositionKeys() : Section("model") {}
+
+  Integer positions{
+      *this,
+      "positions",
+      "tokens",
+      "0",
+      within(0, 1 << 27),
+      "Positions that a text may have, at least model.sequence, such as a prompt with "
+      "what "
+      "is generated; gpt2 learns each of them. 0: as many as model.sequence.",
+      sets<&RunConfig::model, &model::ModelConfig::own_positions>};
+};
+
 namespace key {
 inline constexpr EmbeddingKeys embedding;
+inline constexpr PositionKeys position;
 }  // namespace key
 
 }  // namespace trireme::config

@@ -89,7 +89,8 @@ struct ModelKeys : Section {
       std::span<const io::Word<std::optional<nn::Activation>>>(activation_words_storage),
       "Activation of feed-forwards and experts; those with \"glu\" in their name have "
       "gates, the others have none and no tensors for them; auto: the architecture's.",
-      sets<&RunConfig::model, &model::ModelConfig::own_activation>};
+      sets<&RunConfig::model, &model::ModelConfig::mlp,
+           &model::FeedForwardSettings::activation>};
   Integer vocabulary{
       *this,
       "vocabulary",
@@ -105,16 +106,6 @@ struct ModelKeys : Section {
                    within(1, 1 << 27),
                    "Length of a training sequence.",
                    sets<&RunConfig::model, &model::ModelConfig::sequence>};
-  Integer positions{
-      *this,
-      "positions",
-      "tokens",
-      "0",
-      within(0, 1 << 27),
-      "Positions that a text may have, at least model.sequence, such as a prompt with "
-      "what "
-      "is generated; gpt2 learns each of them. 0: as many as model.sequence.",
-      sets<&RunConfig::model, &model::ModelConfig::own_positions>};
   Integer window{
       *this,
       "window",
@@ -188,7 +179,8 @@ struct ModelKeys : Section {
                        &model::AttentionSettings::qk_norm>};
   Boolean mlp_bias{*this, "mlp_bias", "false",
                    "Biases in a feed-forward with gates (gpt2's has biases always).",
-                   sets<&RunConfig::model, &model::ModelConfig::mlp_bias>};
+                   sets<&RunConfig::model, &model::ModelConfig::mlp,
+                        &model::FeedForwardSettings::bias>};
   Boolean parallel_residual{
       *this, "parallel_residual", "true",
       "Whether attention and feed-forward of gpt_neox both read a block's input; false: "

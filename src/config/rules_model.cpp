@@ -179,11 +179,11 @@ void ModelRules::model_rules() {
   linear_rules();
   meaningless(key::model.rope_theta, key::model.architecture, !rotary,
               ", whose positions are learned: remove it");
-  rule({key::model.positions, key::model.sequence},
-       m.own_positions == 0 || m.sequence <= m.own_positions, key::model.positions,
+  rule({key::position.positions, key::model.sequence},
+       m.own_positions == 0 || m.sequence <= m.own_positions, key::position.positions,
        " is less than ", key::model.sequence, [&] {
          return advise({{key::model.sequence, {std::to_string(m.own_positions)}},
-                        {key::model.positions, {"0"}}});
+                        {key::position.positions, {"0"}}});
        });
   meaningless(key::model.attention_bias, key::model.architecture,
               !m.row().free_qkv_bias && !m.row().free_output_bias, ": remove it");

@@ -163,12 +163,12 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
   lines.add(key::model.kv_heads, m.kv_heads);
   lines.add(key::model.head_width, m.own_head_width);
   lines.add(key::model.feed_forward, m.feed_forward);
-  if (m.own_activation)
+  if (m.mlp.activation)
     lines.add(key::model.activation,
-              quoted_word(key::model.activation, m.own_activation));
+              quoted_word(key::model.activation, m.mlp.activation));
   lines.add(key::model.vocabulary, m.vocabulary);
   lines.add(key::model.sequence, m.sequence);
-  lines.add(key::model.positions, m.own_positions);
+  lines.add(key::position.positions, m.own_positions);
   lines.add(key::model.window, m.window);
   lines.add(key::model.layer_types, m.layer_types);
   lines.add_flag(key::model.attention_bias, m.attention.bias);
@@ -180,7 +180,7 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
   lines.add(key::model.query_scalar, m.attention.query_scalar);
   lines.add(key::model.attention_cap, m.attention.cap);
   lines.add_flag(key::model.qk_norm, m.attention.qk_norm);
-  lines.add_flag(key::model.mlp_bias, m.mlp_bias);
+  lines.add_flag(key::model.mlp.bias, m.mlp.bias);
   lines.add_flag(key::model.parallel_residual, m.residual.parallel);
   lines.add(key::model.logit_cap, m.logit_cap);
   lines.add_flag(key::model_attention.own_bias, m.attention.own_bias);

@@ -53,7 +53,7 @@ void read_activation(const ConfigFields& fields, const model::HuggingFaceRow& ro
     fields.refuse(key, format("is not available: {} computes a function of its own, "
                               "under the name \"{}\"",
                               row.class_name, row.activation));
-  if (!row.one_activation && own != m.row().activation) m.own_activation = own;
+  if (!row.one_activation && own != m.row().activation) m.mlp.activation = own;
 }
 
 std::string_view activation_name(const model::HuggingFaceRow& row,

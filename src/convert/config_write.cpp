@@ -53,7 +53,7 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   put(json, keys.norm_eps, m.norm_eps);
   put(json, keys.activation, std::string(activation_name(row, m)));
   put(json, keys.qk_norm, m.attention.qk_norm);
-  put(json, keys.mlp_bias, m.mlp_bias);
+  put(json, keys.mlp_bias, m.mlp.bias);
   put(json, keys.parallel_residual, m.residual.parallel);
   const auto put_cap = [&](std::string_view key, double cap) {
     put(json, key, cap > 0 ? Json(cap) : Json());
@@ -126,8 +126,8 @@ void require_expressible_by(const ModelConfig& m, const HuggingFaceRow* row) {
           "Hugging Face folder",
           m.logit_cap, row->class_name);
   require(
-      !m.mlp_bias || !row->keys.mlp_bias.empty(), Status::bad_content,
-      "model.mlp_bias is unknown to {}: the model cannot be written as a Hugging Face "
+      !m.mlp.bias || !row->keys.mlp_bias.empty(), Status::bad_content,
+      "model.mlp.bias is unknown to {}: the model cannot be written as a Hugging Face "
       "folder",
       row->class_name);
   require(m.attention.latent.score_factor == 1 || m.rope_scaling.factor > 1,
@@ -157,7 +157,7 @@ bool same_model(const ModelConfig& a, const ModelConfig& b) {
          a.attention.cap == b.attention.cap &&
          a.attention.query_scalar == b.attention.query_scalar &&
          a.attention.scale_by_layer == b.attention.scale_by_layer &&
-         a.attention.qk_norm == b.attention.qk_norm && a.mlp_bias == b.mlp_bias &&
+         a.attention.qk_norm == b.attention.qk_norm && a.mlp.bias == b.mlp.bias &&
          a.residual.parallel == b.residual.parallel && same_latent(a, b) &&
          same_linear(a, b) && same_experts(a, b);
 }

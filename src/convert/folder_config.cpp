@@ -176,7 +176,7 @@ void read_sizes(const ConfigFields& fields, const HuggingFaceRow& row, ModelConf
   m.sequence = fields.integer(keys.positions, d.positions, 1, 1 << 27);
   m.own_positions = m.sequence;
   if (!keys.qk_norm.empty()) m.attention.qk_norm = fields.flag(keys.qk_norm, false);
-  if (!keys.mlp_bias.empty()) m.mlp_bias = fields.flag(keys.mlp_bias, false);
+  if (!keys.mlp_bias.empty()) m.mlp.bias = fields.flag(keys.mlp_bias, false);
   m.residual.parallel = fields.flag(keys.parallel_residual, true);
   m.logit_cap = read_cap(fields, keys.logit_cap, d.logit_cap);
   m.attention.cap = read_cap(fields, keys.attention_cap, d.attention_cap);

@@ -55,7 +55,7 @@ void read_linear(const ConfigFields& fields, model::ModelConfig& m) {
   linear.key_width = fields.integer(key_width, 128, 1, most_width);
   linear.value_width = fields.integer(value_width, 128, 1, most_width);
   linear.taps = fields.integer(taps, 4, 1, model::LinearSettings::most_taps);
-  if (m.own_activation) fields.refuse("hidden_act", std::string(no_other_activation));
+  if (m.mlp.activation) fields.refuse("hidden_act", std::string(no_other_activation));
   require(linear.value_heads % linear.key_heads == 0, Status::bad_content,
           "{}: '{}' = {} must divide '{}' = {}", fields.source(), key_heads,
           linear.key_heads, value_heads, linear.value_heads);

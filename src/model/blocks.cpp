@@ -145,7 +145,7 @@ nn::MlpConfig feed_forward(const ModelConfig& m, const LayerNames& at) {
   return {.hidden = m.hidden,
           .feed_forward = m.feed_forward,
           .activation = m.activation(),
-          .bias = row.feed_forward_bias || m.mlp_bias,
+          .bias = row.feed_forward_bias || m.mlp.bias,
           .deviation = m.initializer_range,
           .output_deviation = output_deviation(m),
           .gate = at(row.names.gate),
@@ -183,7 +183,7 @@ nn::MoeConfig moe_config(const ModelConfig& m, const LayerNames& at) {
           .expert_names = {std::string(names.experts.gate), std::string(names.experts.up),
                            std::string(names.experts.down), m.row().moe_biases},
           .shared_names = {"gate_proj", "up_proj", "down_proj",
-                           names.experts.shared_biases && m.mlp_bias}};
+                           names.experts.shared_biases && m.mlp.bias}};
 }
 
 }  // namespace

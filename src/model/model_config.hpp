@@ -80,6 +80,12 @@ struct ResidualSettings {
   std::int64_t pad_token = -1;  // whose embedding has no gradient; -1: all have one
 };
 
+// Of feed-forwards and experts.
+struct FeedForwardSettings {
+  bool bias = false;  // with gates; without them the architecture says
+  std::optional<nn::Activation> activation{};  // without one the architecture's
+};
+
 // The words of ModelConfig::layer_types, as in transformers.
 inline constexpr std::string_view full_attention = "full_attention",
                                   sliding_attention = "sliding_attention",
@@ -109,16 +115,14 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
   double initializer_range = 0.02;  // standard deviation of the initial weights
-  bool mlp_bias = false;            // of a feed-forward with gates
   ResidualSettings residual{};
   double logit_cap = 0;  // logits x are cap tanh(x / cap); 0: as they are
   MoeSettings moe{};     // of architectures with experts
-  // Of feed-forwards and experts; without one the architecture's.
-  std::optional<nn::Activation> own_activation{};
+  FeedForwardSettings mlp{};
 
   const ArchitectureRow& row() const { return row_of(architecture); }
   bool has_experts() const { return row().experts; }
-  nn::Activation activation() const { return own_activation.value_or(row().activation); }
+  nn::Activation activation() const { return mlp.activation.value_or(row().activation); }
   bool gated() const { return kernels::row_of(activation()).gated; }
   // Whether this layer's feed-forward is an MoE layer.
   bool is_moe(std::int64_t layer) const {

@@ -1,5 +1,4 @@
-// TensorAxisGradients: gradients of which each rank of the tensor axis has a part of the
-// sum.
+// TensorAxisGradients: gradients of which each tensor rank has a part of the sum.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -12,9 +12,11 @@ namespace {
 
 using test::world;
 
+int lowest(int value) { return -static_cast<int>(world().max(-value)); }
+
 TEST(Claim, OneSpeaks) {
   const int rank = world().rank(), last = world().size() - 1;
-  const NodeMemory shared(world().state().world.get(), 1);
+  const NodeMemory shared(world().state().world.get(), 1, lowest);
   Claim claim(shared.common());
   EXPECT_EQ(claim.holder(), -1);
   world().barrier();
@@ -36,7 +38,7 @@ TEST(Claim, OneSpeaks) {
 // A rank that is named does not get so far.
 TEST(Claim, AnotherSpeaksForIt) {
   const int rank = world().rank(), last = world().size() - 1;
-  const NodeMemory shared(world().state().world.get(), 1);
+  const NodeMemory shared(world().state().world.get(), 1, lowest);
   Claim claim(shared.common());
   if (rank == last) claim.keep_for(last);
   world().barrier();
@@ -51,7 +53,7 @@ TEST(Claim, AnotherSpeaksForIt) {
 // Each writes its own words, and reads those of all.
 TEST(NodeMemory, HasWordsOfEach) {
   const int rank = world().rank(), size = world().size();
-  const NodeMemory shared(world().state().world.get(), 2);
+  const NodeMemory shared(world().state().world.get(), 2, lowest);
   const std::span<std::uint64_t> words = shared.of_each();
   ASSERT_EQ(words.size(), size > 1 ? 2 * static_cast<std::size_t>(size) : 0);
   if (size == 1) return;

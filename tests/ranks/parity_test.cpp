@@ -69,7 +69,7 @@ std::vector<Case> cases() {
     if (activation == llama.row().activation) continue;
     Case& other = all.emplace_back(Case{kernels::activations[i].name, eight});
     other.model.layers = 1;
-    other.model.own_activation = activation;
+    other.model.mlp.activation = activation;
   }
   return all;
 }

@@ -139,7 +139,7 @@ TEST(MoeModel, MixtralHasItsKnownSize) {
   EXPECT_DOUBLE_EQ(model::flops_per_token(mixtral).full,
                    6.0 * (12879925248.0 - 32000.0 * 4096.0));
   // Without gates, of which a token uses 2 of 8 as well.
-  mixtral.own_activation = nn::Activation::gelu;
+  mixtral.mlp.activation = nn::Activation::gelu;
   constexpr std::int64_t gates = std::int64_t{32} * 8 * 14336 * 4096;
   EXPECT_EQ(model::parameter_count(mixtral), 46702792704 - gates);
   EXPECT_DOUBLE_EQ(
