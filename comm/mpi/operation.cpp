@@ -18,11 +18,8 @@
 #include "kernels/elementwise.hpp"
 
 namespace trireme::comm {
-namespace {
 
 using Clock = std::chrono::steady_clock;
-
-}  // namespace
 
 Phase MpiOperation::phase_of(int lane) const {
   const auto phases = phases_of(call_.kind, call_.plan.route);

@@ -180,7 +180,7 @@ std::vector<std::string> model_lines(const model::ModelConfig& m) {
   lines.add(key::model.query_scalar, m.attention.query_scalar);
   lines.add(key::model.attention_cap, m.attention.cap);
   lines.add_flag(key::model.qk_norm, m.attention.qk_norm);
-  lines.add_flag(key::model.mlp.bias, m.mlp.bias);
+  lines.add_flag(key::model.mlp_bias, m.mlp.bias);
   lines.add_flag(key::model.parallel_residual, m.residual.parallel);
   lines.add(key::model.logit_cap, m.logit_cap);
   lines.add_flag(key::model_attention.own_bias, m.attention.own_bias);
