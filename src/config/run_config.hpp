@@ -157,6 +157,7 @@ struct StepRules {
   enum class Reaction : std::uint8_t { off, skip, stop };
   Reaction nan = Reaction::stop;  // loss or norm that is not usable; never off
   Reaction spike = Reaction::off;
+  bool skips() const { return nan == Reaction::skip || spike == Reaction::skip; }
   double spike_threshold = 6;       // standard deviations above the mean
   std::int64_t spike_window = 128;  // sound steps that mean and deviation are taken over
   // More than skip_limit skipped steps among the last skip_window end the run.

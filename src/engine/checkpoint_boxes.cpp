@@ -18,6 +18,12 @@ std::vector<io::TensorBox> checkpoint_boxes(Engine& engine, comm::Mesh& mesh) {
   if (auto& scaler = engine.scaler())
     boxes.push_back(
         {"optimizer/loss_scale", {3}, {0}, scaler->state(), mesh.everyone().rank() == 0});
+  if (auto& refused = engine.refused())
+    boxes.push_back({"optimizer/refused_steps",
+                     {1},
+                     {0},
+                     refused->state(),
+                     mesh.everyone().rank() == 0});
   for (const StateTensor* state : engine.states()) {
     const bool first = state->named.owned && mesh.replicas().rank() == 0;
     boxes.push_back({"model/" + state->named.tensor, state->named.whole,

@@ -25,8 +25,11 @@ void Engine::finish_by_device(UnderWay& step, const kernels::StepLimits& limits)
   observer.before_update();
   const std::int64_t number = step.result.step;
   step.result.learning_rate = optim::learning_rate(config_.optimizer, number);
-  store_->update(config_.optimizer, step.result.learning_rate, 1.0,
-                 config_.updates_until(number), decision_->decision());
+  store_->update(config_.optimizer,
+                 {.learning_rate = step.result.learning_rate,
+                  .schedule = optim::schedule_factor(config_.optimizer, number),
+                  .update = updates_until(number),
+                  .decision = decision_->decision()});
   model_.weights_updated();
   decision_->bring(stream);
   parts_.mark(stream);
@@ -56,7 +59,10 @@ void Engine::finish_by_device(UnderWay& step, const kernels::StepLimits& limits)
   require(accepted == decision_->is_sound(),
           "step {} was judged by the GPU to be {}, and by the host otherwise",
           step.result.step, decision_->is_sound() ? "sound" : "unsound");
-  if (!accepted) step.result.update = StepResult::Update::refused;
+  if (!accepted) {
+    step.result.update = StepResult::Update::refused;
+    if (refused_) refused_->add();
+  }
   reports_->finish_stored();
   fp8_scales_.finish_step();
 }

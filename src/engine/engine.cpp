@@ -93,6 +93,7 @@ Engine::Engine(const config::RunConfig& config, comm::Mesh& mesh, Device device)
   if (device.is_cuda()) choose_libraries(config);
   if (config.precision.compute == DType::f16)
     scaler_.emplace(config.precision.loss_scale);
+  if (config.health.steps.skips()) refused_.emplace();
   build_store();
   reports_.emplace(config_.precision, mesh, *store_, device);
   if (decides_on_device(config_, store_->config(), mesh, device))

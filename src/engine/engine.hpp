@@ -66,6 +66,8 @@ class Engine {
   StepTotals& totals() { return totals_; }
   // With fp16.
   std::optional<optim::LossScaler>& scaler() { return scaler_; }
+  // With health.nan or health.spike = "skip".
+  std::optional<optim::RefusedSteps>& refused() { return refused_; }
   // Scales of FP8 follow what was loaded into states().
   void refresh_scales() { fp8_scales_.refresh(); }
   // What rounding took in the last step, if it was one that tells.
@@ -131,6 +133,7 @@ class Engine {
   void finish_by_device(UnderWay& step, const kernels::StepLimits& limits);
   nn::PreferenceSums mean_of_pairs(double pairs);
   void update(const StepResult& result, double loss_scale, std::int64_t number);
+  std::int64_t updates_until(std::int64_t step) const;
 
   config::RunConfig config_;
   Device device_;
@@ -142,6 +145,7 @@ class Engine {
   std::optional<Executor> executor_;
   StepTotals totals_;
   std::optional<optim::LossScaler> scaler_;
+  std::optional<optim::RefusedSteps> refused_;
   ExpertLoads expert_loads_;
   Fp8Scales fp8_scales_;
   std::optional<RoundingReports> reports_;

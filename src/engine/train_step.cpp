@@ -127,10 +127,11 @@ void Engine::finish_by_host(UnderWay& step) {
     result.update = StepResult::Update::overflow;
   } else if (!observer.accepts(result, mine.loss)) {
     result.update = StepResult::Update::refused;
+    if (refused_) refused_->add();
   }
   if (result.update == StepResult::Update::done) {
     observer.before_update();
-    update(result, step.scale, config_.updates_until(number));
+    update(result, step.scale, number);
   }
   reports_->finish_stored();
   Stream(device_).synchronize();  // so that an observer's times are the device's
@@ -193,12 +194,22 @@ void Engine::average_copies(StepObserver& observer) {
 }
 
 // Of the weights, and of the routers' biases.
+// number: of the step in the schedule.
 void Engine::update(const StepResult& result, double loss_scale, std::int64_t number) {
   const double factor =
       kernels::math::clipping(config_.optimizer.clip, result.gradient_norm);
-  store_->update(config_.optimizer, result.learning_rate,
-                 factor * lone_copies(config_, mesh_) / loss_scale, number);
+  store_->update(config_.optimizer,
+                 {.learning_rate = result.learning_rate,
+                  .schedule = optim::schedule_factor(config_.optimizer, number),
+                  .gradient_scale = factor * lone_copies(config_, mesh_) / loss_scale,
+                  .update = updates_until(result.step)});
   model_.weights_updated();
+}
+
+// Steps that were passed over, overflowed or were refused are no updates.
+std::int64_t Engine::updates_until(std::int64_t step) const {
+  return config_.updates_until(step) - (scaler_ ? scaler_->skipped() : 0) -
+         (refused_ ? refused_->count() : 0);
 }
 
 }  // namespace trireme::engine

@@ -49,10 +49,8 @@ double learning_rate(const OptimizerConfig& config, std::int64_t update) {
   return config.learning_rate * schedule_factor(config, update);
 }
 
-double rate_of(const OptimizerConfig& config, const Param& param, double learning_rate,
-               std::int64_t step) {
-  return param.learning_rate >= 0 ? param.learning_rate * schedule_factor(config, step)
-                                  : learning_rate;
+double rate_of(const Param& param, double learning_rate, double schedule) {
+  return param.learning_rate >= 0 ? param.learning_rate * schedule : learning_rate;
 }
 
 double decay_of(const OptimizerConfig& config, const Param& param) {

@@ -21,9 +21,9 @@ double learning_rate(const OptimizerConfig& config, std::int64_t step);
 // The same as a fraction of the peak: every group's rate is its own peak times this.
 double schedule_factor(const OptimizerConfig& config, std::int64_t step);
 
-// Those of a Param, which may have its own. learning_rate: of the others at this step.
-double rate_of(const OptimizerConfig& config, const Param& param, double learning_rate,
-               std::int64_t step);
+// Those of a Param, which may have its own. learning_rate: of the others at this step;
+// schedule: schedule_factor() of it.
+double rate_of(const Param& param, double learning_rate, double schedule);
 double decay_of(const OptimizerConfig& config, const Param& param);
 
 }  // namespace trireme::optim

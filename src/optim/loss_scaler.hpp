@@ -40,4 +40,16 @@ class LossScaler {
   std::array<float, 3> values_{};
 };
 
+// Steps whose update was refused (health.nan, health.spike). Its state is a tensor [1]
+// f32, the same on every rank: a count below 2^24, so exact.
+class RefusedSteps {
+ public:
+  std::int64_t count() const { return static_cast<std::int64_t>(count_[0]); }
+  void add() { ++count_[0]; }
+  TensorView state() { return {count_.data(), DType::f32, {1}}; }
+
+ private:
+  std::array<float, 1> count_{};
+};
+
 }  // namespace trireme::optim

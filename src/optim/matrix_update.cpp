@@ -173,7 +173,7 @@ void MatrixUpdate::apply(Stream& stream, const OptimizerConfig& config,
       kernels::update(
           stream,
           {.formula = kernels::UpdateFormula::sgd,
-           .learning_rate = rate_of(config, *param, factors.learning_rate, factors.step),
+           .learning_rate = rate_of(*param, factors.learning_rate, factors.schedule),
            .weight_decay = decay_of(config, *param),
            .gradient_scale = config.muon.adjustment(whole.dim(0), whole.dim(1))},
           state.master, direction, {}, state.weight);

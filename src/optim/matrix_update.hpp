@@ -25,8 +25,9 @@ struct BoxState {
 // What a step needs beside the deck's optimizer.
 struct StepFactors {
   double learning_rate = 0;  // of the Params that have none of their own
+  double schedule = 1;       // of a Param's own rate: schedule_factor()
   double gradient_scale = 1;
-  std::int64_t step = 1;
+  std::int64_t update = 1;  // its number, for Adam's correction of the moments' beginning
   // Of kernels::decide_step(), on the GPU, in place of gradient_scale; or empty.
   TensorView decision{};
 };

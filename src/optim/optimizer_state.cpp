@@ -175,15 +175,15 @@ void OptimizerState::update_matrices(const Step& step) {
 
 kernels::Update OptimizerState::rule_of(const Step& step, const Param& param) {
   const OptimizerConfig& config = step.config;
-  return {.formula = config.rule().formula,
-          .learning_rate =
-              rate_of(config, param, step.factors.learning_rate, step.factors.step),
-          .beta1 = config.beta1,
-          .beta2 = config.beta2,
-          .eps = config.eps,
-          .weight_decay = decay_of(config, param),
-          .step = step.factors.step,
-          .gradient_scale = step.factors.gradient_scale};
+  return {
+      .formula = config.rule().formula,
+      .learning_rate = rate_of(param, step.factors.learning_rate, step.factors.schedule),
+      .beta1 = config.beta1,
+      .beta2 = config.beta2,
+      .eps = config.eps,
+      .weight_decay = decay_of(config, param),
+      .step = step.factors.update,
+      .gradient_scale = step.factors.gradient_scale};
 }
 
 void OptimizerState::apply_rule(const Step& step, const Param& param,

@@ -65,14 +65,10 @@ class ParameterStore final : public WeightAccess {
   void begin_step(std::int64_t microbatches) { gradients_->begin(microbatches); }
   void finish_gradients() { gradients_->finish(); }
   double gradient_squares(const TensorView& sum = {}) { return gradients_->squares(sum); }
-  // One optimizer step. step: 1 for the first.
-  // learning_rate: of the Params that have none of their own, whose rate is a function of
-  // config.schedule and step.
-  // decision: of kernels::decide_step() on the device, in place of gradient_scale: where
-  // the step is not sound, weights and state stay as they are.
-  void update(const OptimizerConfig& config, double learning_rate, double gradient_scale,
-              std::int64_t step, const TensorView& decision = {}) {
-    state_.update(*gradients_, config, {learning_rate, gradient_scale, step, decision});
+  // One optimizer step. Where factors.decision says that it is not sound, weights and
+  // state stay as they are.
+  void update(const OptimizerConfig& config, const StepFactors& factors) {
+    state_.update(*gradients_, config, factors);
   }
   // With OuterConfig: makes the copies of the model, which took steps by themselves, one
   // again. See OuterStep.

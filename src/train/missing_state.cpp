@@ -37,6 +37,9 @@ bool is_outer_momentum(const std::string& path) {
   return path.starts_with("optimizer/outer_momentum/");
 }
 bool is_loss_scale(const std::string& path) { return path == "optimizer/loss_scale"; }
+bool is_refused_steps(const std::string& path) {
+  return path == "optimizer/refused_steps";
+}
 
 Paths lines_of(const std::string& text) {
   Paths all;
@@ -206,7 +209,9 @@ std::vector<io::TensorBox> boxes_to_load(comm::World& world,
   const bool moment2 = wanted(world, boxes, is_second_moment);
   const bool loss_scale = wanted(world, boxes, is_loss_scale);
   const bool outer = wanted(world, boxes, is_outer_momentum);
-  if (!feedback && !moment1 && !moment2 && !loss_scale && !outer) return boxes;
+  const bool refused = wanted(world, boxes, is_refused_steps);
+  if (!feedback && !moment1 && !moment2 && !loss_scale && !outer && !refused)
+    return boxes;
   const Stored stored = read_stored(reader);
   const auto leave_out = [&](Kind kind, const char* line) {
     std::erase_if(boxes, [&](const auto& box) { return kind(box.path); });
@@ -237,6 +242,10 @@ std::vector<io::TensorBox> boxes_to_load(comm::World& world,
     leave_out(is_loss_scale,
               "the loss scale starts from precision.loss_scale: the checkpoint was not "
               "written with precision.compute = \"fp16\" and has none");
+  if (refused && !stored.has(is_refused_steps))
+    leave_out(is_refused_steps,
+              "no step counts as refused before: the checkpoint was written without "
+              "health.nan or health.spike = \"skip\"");
   // 3. error feedback
   const bool lacks = std::any_of(boxes.begin(), boxes.end(), [&](const auto& box) {
     return is_feedback(box.path) &&

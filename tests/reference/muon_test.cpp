@@ -76,7 +76,7 @@ std::vector<double> ten_steps(const Line& line) {
       store.ready(param);
       store.close_gradients(0);
       store.finish_gradients();
-      store.update(config, 0.02, 1.0, step);
+      store.update(config, {.learning_rate = 0.02, .update = step});
     }
     for (std::int64_t i = 0; i < master.elements(); ++i)
       weights.push_back(

@@ -393,7 +393,7 @@ TEST(NarrowStore, FrozenWeightsOfFp8StayAsTheyAre) {
       store.close_gradients(0);
       store.finish_gradients();
       store.gradient_squares();
-      store.update({}, 1e-2, 1, step);
+      store.update({}, {.learning_rate = 1e-2, .update = step});
       EXPECT_EQ(fetched(), before) << "step " << step;
     }
   }
