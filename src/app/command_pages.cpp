@@ -27,7 +27,7 @@ directory has a checkpoint, it goes on from there: the same command starts and r
   --manifest FILE    a sweep's sweep.toml: one of its points is run
   --index N          which point, from 0
 
-  mpirun -n 4 trireme train inputs/quickstart.toml optimizer.learning_rate=1e-3)"},
+  mpirun -n 4 trireme train inputs/quickstart.toml run.name=try optimizer.learning_rate=1e-3)"},
     CommandPage{"plan", R"(usage: trireme plan DECK [section.key=value ...] [options]
        trireme plan FOLDER|config.json|NAME [section.key=value ...] [options]
 
@@ -321,7 +321,7 @@ median, or whose memory gives back other bytes, again with 81.
   --quick               hardly measures: to see that it runs
 
   mpirun -n 2 trireme selftest --only 'attention*'
-  srun trireme selftest --speed --exclude ./slow-hosts)"},
+  srun --mpi=pmix --kill-on-bad-exit=1 trireme selftest --speed --exclude ./slow-hosts)"},
     CommandPage{"help",
                 R"(usage: trireme help [COMMAND | SECTION | KEY | TOPIC] [--markdown]
 
