@@ -41,6 +41,10 @@ void AdapterRules::adapter_rules() {
        config_.adapter.from.empty() || !config_.start_from.empty(), key::adapter.from,
        " is an adapter of a model, and ", key::model.from,
        " names none: write the folder or checkpoint that it was trained beside");
+  rule({key::adapter.targets, key::adapter.modules_to_save},
+       !adapter.targets.empty() || !adapter.modules_to_save.empty(), key::adapter.targets,
+       " and ", key::adapter.modules_to_save,
+       " leave nothing to train: write adapter.targets = [\"all-linear\"]");
   quantize_rules();
   dora_rules();
   pattern_rule(key::adapter.rank_pattern, 1, 1e6);

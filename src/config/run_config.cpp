@@ -10,6 +10,7 @@
 #include "config/keys.hpp"
 #include "config/precision.hpp"
 #include "config/rules.hpp"
+#include "model/adapted_modules.hpp"
 #include "optim/parameter_groups.hpp"
 
 namespace trireme::config {
@@ -185,6 +186,8 @@ RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
   read_recompute(deck, config.recompute.what);
   read_optimizer(deck, config.optimizer);
   read_adapter(deck, config.adapter.matrices);
+  for (std::string& module : config.adapter.matrices.modules_to_save)
+    module = model::name_in_files(config.model, std::move(module));
   config.adapter.named_by = place_of(deck, key::adapter.from);
   config.batch.ramp = read_all(deck, key::batch.ramp, parse_ramp_part);
   config.batch.sequence_ramp = read_all(deck, key::batch.sequence_ramp, parse_ramp_part);

@@ -13,7 +13,12 @@ constexpr std::string_view weight_end = ".weight";
 
 }  // namespace
 
-AdapterNames::AdapterNames(const model::ModelConfig& model) {
+std::string module_of(const model::WholeTensor& tensor) {
+  return tensor.learned ? nn::module_of_tensor(tensor.name)
+                        : tensor.name.substr(0, tensor.name.rfind('.'));
+}
+
+AdapterNames::AdapterNames(const model::ModelConfig& model) : model_(model) {
   const model::HuggingFaceRow* row = row_for(model);
   require(row != nullptr, Status::bad_content,
           "model.architecture = \"{}\" has no class in transformers", model.row().name);
@@ -28,7 +33,8 @@ AdapterNames::AdapterNames(const model::ModelConfig& model) {
   }
   if (!model.tie_embeddings) return;
   const auto& names = model.row().names;
-  tied_head_ = format("{}{}{}", adapter_prefix, names.head, weight_end);
+  tied_head_ = format("{}{}{}", adapter_prefix,
+                      model::name_in_memory(model, std::string(names.head)), weight_end);
   tied_table_ = format("{}{}", names.tokens, weight_end);
 }
 
@@ -45,11 +51,13 @@ AdapterNames::Found AdapterNames::find(const std::string& stored) const {
   const bool matrix = found.of_adapter();
   const std::string folder =
       matrix ? rest.substr(0, rest.size() - end.size()) + std::string(weight_end) : rest;
-  const auto name = of_folder_.find(folder);
+  auto name = of_folder_.find(folder);
+  if (name == of_folder_.end())
+    name = of_folder_.find(model::name_in_files(model_, folder));
   if (name == of_folder_.end()) return {};
   const Entry& entry = entries_.at(name->second);
   if (matrix && entry.whole.shape.rank() != 2) return {};
-  found.module = nn::module_of_tensor(entry.whole.name);
+  found.module = module_of(entry.whole);
   found.name = matrix ? found.module + std::string(end) : entry.whole.name;
   found.whole = entry.whole.shape;
   found.place = entry.place;
@@ -61,15 +69,19 @@ const FolderPlace& AdapterNames::place_of_tensor(const std::string& tensor) cons
 }
 
 std::string AdapterNames::stored_name(const std::string& tensor) const {
+  const auto stored = [&](const std::string& folder, std::string_view end) {
+    return std::string(adapter_prefix) + model::name_in_memory(model_, folder) +
+           std::string(end);
+  };
   for (const std::string_view end :
        {nn::down_suffix, nn::up_suffix, nn::magnitude_suffix}) {
     if (!tensor.ends_with(end)) continue;
     const std::string module = tensor.substr(0, tensor.size() - end.size());
-    const std::string folder =
-        nn::module_of_tensor(place_of_tensor(module + std::string(weight_end)).name);
-    return std::string(adapter_prefix) + folder + std::string(end);
+    return stored(
+        nn::module_of_tensor(place_of_tensor(module + std::string(weight_end)).name),
+        end);
   }
-  return std::string(adapter_prefix) + place_of_tensor(tensor).name;
+  return stored(place_of_tensor(tensor).name, "");
 }
 
 }  // namespace trireme::convert

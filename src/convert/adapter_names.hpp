@@ -15,6 +15,10 @@ namespace trireme::convert {
 // A file's names begin so, because there the model lies in two others.
 inline constexpr std::string_view adapter_prefix = "base_model.model.";
 
+// The module that has a tensor, or a buffer: the bias of a router's choice is the
+// router's.
+std::string module_of(const model::WholeTensor& tensor);
+
 class AdapterNames {
  public:
   explicit AdapterNames(const model::ModelConfig& model);
@@ -45,6 +49,7 @@ class AdapterNames {
     model::WholeTensor whole;
     FolderPlace place;
   };
+  model::ModelConfig model_;
   std::map<std::string, Entry> entries_;          // by names in a checkpoint
   std::map<std::string, std::string> of_folder_;  // these, by names in a folder
   std::string tied_head_, tied_table_;

@@ -25,14 +25,13 @@ io::Json number(double value) {
   return value;
 }
 
-// As PEFT reads them: names, one regular expression, or the names of all modules.
+// Names as the deck has them, or those of all adapted modules: an expression of the deck
+// is about linear layers alone, and for PEFT about all modules.
 io::Json targets_of(const nn::AdapterConfig& config,
                     const std::vector<std::string>& modules) {
   const auto plain = [](const std::string& target) {
     return target != nn::all_linear && !target.starts_with(regex_mark);
   };
-  if (config.targets.size() == 1 && config.targets.front().starts_with(regex_mark))
-    return config.targets.front().substr(regex_mark.size());
   std::set<std::string> names;
   if (std::all_of(config.targets.begin(), config.targets.end(), plain)) {
     names.insert(config.targets.begin(), config.targets.end());
@@ -79,6 +78,20 @@ std::string config_text(const AdapterOrigin& origin, bool fans_in,
   return json.dump(2) + "\n";
 }
 
+// What is trained, and the buffers of modules that are saved as a whole: the bias of a
+// router's choice is none of its weights.
+std::vector<model::WholeTensor> saved_tensors(const nn::AdapterConfig& config,
+                                              const model::ModelConfig& model) {
+  std::vector<model::WholeTensor> all = model::adapter_tensors(config, model);
+  std::set<std::string> modules;
+  for (const auto& whole : all)
+    if (!nn::is_adapter_tensor(whole.name))
+      modules.insert(nn::module_of_tensor(whole.name));
+  for (const auto& whole : model::whole_tensors(model))
+    if (!whole.learned && modules.contains(module_of(whole))) all.push_back(whole);
+  return all;
+}
+
 // What one file holds, and where each of its tensors comes from.
 class AdapterPlan {
  public:
@@ -97,11 +110,11 @@ class AdapterPlan {
       tensors.push_back(std::move(tensor));
       wholes_[name] = whole;
       const std::string stored = name.substr(adapter_prefix.size());
-      if (!matrix) saved.insert(nn::module_of_tensor(stored));
+      if (!matrix && whole.learned) saved.insert(nn::module_of_tensor(stored));
       if (!whole.name.ends_with(nn::down_suffix)) return;
       modules.insert(stored.substr(0, stored.size() - nn::down_suffix.size()));
     };
-    for (const auto& whole : model::adapter_tensors(origin.config, model)) {
+    for (const auto& whole : saved_tensors(origin.config, model)) {
       add(names_.stored_name(whole.name), whole);
       if (whole.name != names_.tied_table()) continue;
       add(names_.tied_head(), whole);  // else PEFT leaves the head at the old table

@@ -26,7 +26,8 @@ class ChatSource final : public io::SampleSource {
             "{}: holds no conversation: write one a line",
             config.paths.empty() ? "data.paths" : config.paths.front());
     require(!chats_->ends.empty(), Status::bad_content,
-            "{}: no conversation has a token to learn{}: look at data.loss_on{}",
+            "{}: no conversation has a token to learn{}: look at data.loss_on (of "
+            "\"messages\" those of the role assistant are learned){}",
             config.paths.empty() ? "data.paths" : config.paths.front(),
             count(left_out) > 0 ? format(" ({} were read)", count(left_out)) : "",
             config.sequence_by.empty() ? "" : format(" and at {}", config.sequence_by));

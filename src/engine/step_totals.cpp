@@ -63,7 +63,7 @@ StepTotals::StepTotals(comm::Mesh& mesh, Device device)
 double StepTotals::tokens(double mine) {
   put(values_, 0, mine);
   mesh_.replicas().all_reduce(stream_, values_.view().rows(0, 1)).wait();
-  return std::max(take(values_, 0, mine), 1.0);
+  return take(values_, 0, mine);
 }
 
 void StepTotals::sum(std::span<double> values) {

@@ -45,7 +45,7 @@ class StepTotals {
   // `host` of `hosts`. Alike on all ranks.
   void tell_apart(int host, int hosts);
 
-  // Number of real tokens (or pairs) of the global batch, from this rank's. At least 1.
+  // Number of real tokens (or pairs) of the global batch, from this rank's.
   double tokens(double mine);
   // values, summed over replicas and stages.
   void sum(std::span<double> values);

@@ -60,8 +60,9 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   // means over them
   observer.enter(StepPhase::count, batch.step);
   const double tokens = totals_.tokens(static_cast<double>(batch.valid_tokens));
-  const double items =
+  const double counted =
       config_.learns_pairs() ? totals_.tokens(static_cast<double>(batch.pairs)) : tokens;
+  const double items = std::max(counted, 1.0);  // a batch may have no target
   const auto limits = decision_ ? observer.limits(batch.step) : std::nullopt;
   // 2. forwards and backwards; buckets are reduced as they fill
   UnderWay step{batch,

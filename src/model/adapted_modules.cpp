@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/error.hpp"
 #include "model/stage.hpp"
@@ -43,7 +44,28 @@ std::string linear_layers(nn::AdapterConfig config, const ModelConfig& model) {
   return names;
 }
 
+// `name` with one of its parts, whole between dots, replaced.
+std::string replaced(std::string name, std::string_view part, std::string_view by) {
+  if (part.empty()) return name;
+  const auto at = name.find(part);
+  if (at == std::string::npos) return name;
+  const auto end = at + part.size();
+  const bool whole =
+      (at == 0 || name[at - 1] == '.') && (end == name.size() || name[end] == '.');
+  return whole ? name.replace(at, part.size(), by) : name;
+}
+
 }  // namespace
+
+std::string name_in_memory(const ModelConfig& model, std::string name) {
+  const RenamedModule& renamed = model.row().names.renamed;
+  return replaced(std::move(name), renamed.in_files, renamed.in_memory);
+}
+
+std::string name_in_files(const ModelConfig& model, std::string name) {
+  const RenamedModule& renamed = model.row().names.renamed;
+  return replaced(std::move(name), renamed.in_memory, renamed.in_files);
+}
 
 void freeze_base(const nn::AdapterConfig& config, Param& param) {
   if (!config.exists() || param.boxes.empty() || is_adapter(param)) return;

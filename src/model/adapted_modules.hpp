@@ -17,6 +17,11 @@ namespace trireme::model {
 std::string adapter_misfit(const nn::AdapterConfig& config, const ModelConfig& model);
 bool adapts_experts(const nn::AdapterConfig& config, const ModelConfig& model);
 
+// The name of a module, or of a tensor of one, as adapters have it, and as files have it
+// (RenamedModule).
+std::string name_in_memory(const ModelConfig& model, std::string name);
+std::string name_in_files(const ModelConfig& model, std::string name);
+
 // Marks the Params of a model with adapters: all are frozen but the adapters' own and
 // those of modules_to_save. Nothing without adapters. Throws Error(bad_content) where a
 // Param stores a saved module with others.

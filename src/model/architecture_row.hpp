@@ -38,6 +38,11 @@ struct ExpertNames {
 
 // Names of tensors as Hugging Face has them, without ".weight" and ".bias". Those of a
 // layer stand behind `layers`, its number and a dot.
+// A module that transformers 5 calls otherwise once it is loaded. Adapters name it so.
+struct RenamedModule {
+  std::string_view in_files, in_memory;  // empty: there is none
+};
+
 struct TensorNames {
   std::string_view tokens, positions, layers, final_norm, head;
   // Norms of both halves of a block: of their inputs, and of their outputs before they
@@ -53,6 +58,7 @@ struct TensorNames {
   // first.
   std::string_view gate, up, down;
   ExpertNames experts{};
+  RenamedModule renamed{};
 };
 
 struct ArchitectureRow {

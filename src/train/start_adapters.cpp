@@ -40,6 +40,15 @@ void check_scales(const convert::AdapterFolder& folder, const nn::AdapterConfig&
   }
 }
 
+// Whole modules of a folder that stay as they are would be missing in what is exported.
+void check_saved(const convert::AdapterFolder& folder, const nn::AdapterConfig& deck) {
+  for (const std::string& module : folder.config().modules_to_save)
+    require(deck.saves(module), Status::bad_content,
+            "{}: has '{}' as a whole (modules_to_save), and adapter.modules_to_save "
+            "leaves it out: name it there, too",
+            folder.path(), module);
+}
+
 void open_folder(const std::string& path, const model::ModelConfig& model,
                  std::optional<convert::AdapterFolder>& folder) try {
   folder.emplace(path, model);
@@ -72,6 +81,7 @@ StartAdapters::StartAdapters(const config::RunConfig& config,
   io::named(config.adapter.named_by,
             [&] { open_folder(config.adapter.from, config.model, folder_); });
   check_scales(*folder_, adapter);
+  check_saved(*folder_, adapter);
 }
 
 std::optional<io::TensorBox> StartAdapters::rows_of(

@@ -17,6 +17,7 @@ constexpr TensorNames gpt_neox() {
   names.layers = "gpt_neox.layers.";
   names.final_norm = "gpt_neox.final_layer_norm";
   names.head = "embed_out";
+  names.renamed = {"embed_out", "lm_head"};
   names.attention_norm = "input_layernorm";
   names.feed_forward_norm = "post_attention_layernorm";
   names.q = "attention.query_key_value";

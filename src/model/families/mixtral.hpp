@@ -15,6 +15,7 @@ constexpr TensorNames mixtral() {
   names.experts.gate = "w1";
   names.experts.up = "w3";
   names.experts.down = "w2";
+  names.renamed = {"block_sparse_moe.gate", "mlp.gate"};
   return names;
 }
 
