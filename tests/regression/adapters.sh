@@ -53,6 +53,20 @@ check "a negative lora_alpha is one" "$H5_COMPARE" "$work/negative.h5" "$adapter
 run 1 train "$deck" "run.directory=$work/on" "adapter.from=$work/adapter" run.steps=1
 check "a run starts from a folder" test "$status" = 0
 
+# Whole modules of a folder that the deck leaves out would be lost in what is exported.
+saved="adapter.from=$adapters/llama_saved adapter.rslora=true adapter.alpha=5.0 adapter.dropout=0.0"
+run 1 train "$deck" "run.directory=$work/lost" $saved 'adapter.targets=["q_proj","v_proj"]' \
+  'adapter.modules_to_save=[]' run.steps=1
+check "a whole module of the folder is not lost" expect 65 "has 'lm_head' as a whole (modules_to_save)"
+run 1 train "$deck" "run.directory=$work/kept" $saved 'adapter.targets=["re:.*\\.[qv]_proj"]' run.steps=1
+check "it is kept where it is named" test "$status" = 0
+run 1 convert "$work/kept" "$work/kept.adapter"
+check "an expression becomes the names of modules" \
+  grep -q '"model.layers.0.self_attn.q_proj"' "$work/kept.adapter/adapter_config.json"
+run 1 evaluate "$work/kept" tokens.h5 --logits "$work/own.h5"
+run 1 evaluate llama tokens.h5 --adapter "$work/kept.adapter" --logits "$work/two.h5"
+check "and has the run's logits" "$H5_COMPARE" "$work/own.h5" "$work/two.h5" 1e-6
+
 # Groups of the optimizer reach the adapters' tensors: each moves at the rate of its own.
 digests() { tensors "$work/$1" | grep -- "$2" | sort >"$work/$3"; test -s "$work/$3"; }
 run 1 train "$deck" "run.directory=$work/still" optimizer.learning_rate=0
@@ -125,6 +139,7 @@ refused 64 "adapter.dropout" adapter.dropout=1.5
 refused 65 "fits no linear layer" 'adapter.targets=["nobody_proj"]'
 refused 65 "no regular expression" 'adapter.targets=["re:q_(proj"]'
 refused 65 "fits no linear layer" 'adapter.targets=["lm_head"]'
+refused 65 "leave nothing to train" 'adapter.targets=[]' 'adapter.modules_to_save=[]'
 refused 65 "PATTERN=NUMBER" 'adapter.rank_pattern=["q_proj"]'
 refused 65 "PATTERN=NUMBER" 'adapter.rank_pattern=["q_proj=0"]'
 refused 65 "fits none of" 'adapter.rank_pattern=["w9=4"]'

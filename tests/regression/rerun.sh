@@ -98,6 +98,22 @@ check "... and each has an event" test "$(grep -c '"passed over"' "$work/first/m
 check "... no part of those done" has "done      2 steps"
 train none 1 run.steps=4 'data.skip_steps=["1-4"]'
 check "nothing to train" has "no step was trained"
+# ... the rates of groups go on with the schedule, and steps that are refused count as little
+falls="run.steps=6 precision.compute=fp64 optimizer.schedule.name=linear optimizer.schedule.warmup=0"
+train plain 1 $falls 'data.skip_steps=["2-4"]' optimizer.learning_rate=0.01
+train groups 1 $falls 'data.skip_steps=["2-4"]' optimizer.learning_rate=0.01 'optimizer.groups=["*mlp* learning_rate=0.01"]'
+losses plain
+losses groups
+check "a group's own rate falls with the schedule" cmp "$work/plain.losses" "$work/groups.losses"
+train refused 2 run.steps=6 precision.compute=fp64 health.nan=skip debug.fault=nan_gradient@1@0
+train without 2 run.steps=6 precision.compute=fp64 'data.skip_steps=["1"]'
+losses refused
+losses without
+check "a refused step is no update" cmp <(tail -n 5 "$work/refused.losses") "$work/without.losses"
+train again 2 run.steps=3 precision.compute=fp64 health.nan=skip debug.fault=nan_gradient@1@0
+run 2 train $deck run.directory="$work/again" $base run.steps=6 precision.compute=fp64 health.nan=skip
+losses again
+check "... nor after a restart" cmp "$work/again.losses" "$work/refused.losses"
 # ... by an earlier checkpoint, beside the run that had trained on them
 train before 2 precision.compute=fp64 checkpoint.every=2 checkpoint.at_end=false run.steps=5
 run 2 train $deck run.directory="$work/before" $base precision.compute=fp64 run.steps=5 'data.skip_steps=["5"]'
