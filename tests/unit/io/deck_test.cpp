@@ -121,7 +121,7 @@ TEST(Deck, MisuseInTheProgramIsInternal) {
 }
 
 TEST(Deck, Messages) {
-  const std::array<std::array<std::string, 2>, 30> cases = {{
+  const std::array<std::array<std::string, 2>, 32> cases = {{
       {"run.steps = \"twelve\"",
        "x.toml:1:13: run.steps = \"twelve\": expected an integer between 1 and 1000"},
       {"run.steps = 3.0",
