@@ -220,7 +220,7 @@ void OptimizerState::update_chunks(const Step& step, const FlatParameter& flat,
                codec_.staging(gradient, chunk.count()),
                {values(Kept::moment1, moment1), values(Kept::moment2, moment2)},
                TensorView());
-    round_master(chunk, step.factors.step);
+    round_master(chunk, step.factors.update);
     finish(chunk);
   };
   const std::int64_t begin = flat.shard().begin;
@@ -255,7 +255,7 @@ void OptimizerState::update_low_precision(const Step& step) {
       memory_.start(StateMemory::Pass::updates, &flat);
     }
     update_chunks(step, flat,
-                  [&](const Chunk& chunk) { store(chunk, step.factors.step); });
+                  [&](const Chunk& chunk) { store(chunk, step.factors.update); });
     if (dynamic_.in_use()) {
       memory_.finish();
       dynamic_.keep(flat);
