@@ -124,11 +124,17 @@ running() {
     *) false ;;
   esac
 }
-# A controller that answers may still be too busy for this: it is asked six times.
+# A controller that answers may still be too busy for this: it is asked six times. A job that
+# may not be queued again (Requeue=0) is none to ask for.
 requeue() {
   local i why
   for i in 1 2 3 4 5 6; do
     running || break
+    if [[ $said = *" Requeue=0 "* ]]; then
+      echo "job $job: not queued again after status $status: it may not be (Requeue=0, as by" \
+        "--no-requeue); a later job of a chain goes on, else submit it again"
+      return 1
+    fi
     scontrol requeue "$job" && return
     [ $i = 6 ] || sleep 10
   done

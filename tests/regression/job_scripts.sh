@@ -10,7 +10,8 @@ deck=$SOURCE/tests/regression/tiny.toml
 # Stand-ins. A launcher writes its words to `words`, a line a word, and ends with what `status`
 # says; with "wait" there it ends with 75 once `signals` holds two signals, or one TERM. The
 # program notes its start where `begins` exists. Slurm calls the job what `state` says; the next
-# `silent` questions it does not answer, and the next `busy` times it does not queue the job.
+# `silent` questions it does not answer, and the next `busy` times it does not queue the job, which
+# is not to be queued again where `final` exists.
 mkdir "$work/bin" "$work/job" "$work/real"
 cat >"$work/bin/srun" <<'END_OF_STAND_IN'
 #!/bin/bash
@@ -55,7 +56,7 @@ echo "$*" >>"$STAND_INS/scontrol"
 ! counted silent || exit 1
 case "$*" in
   *requeue*) ! counted busy || exit 1 ;;&
-  *show*) echo "JobId=$(cat "$STAND_INS/job-id") ArrayJobId=3 JobName=x JobState=$(cat "$STAND_INS/state") Reason=None" ;;
+  *show*) echo "JobId=$(cat "$STAND_INS/job-id") ArrayJobId=3 JobName=x JobState=$(cat "$STAND_INS/state") Reason=None Requeue=$([ -e "$STAND_INS/final" ]; echo $?) Restarts=0" ;;
   *) exit "$(cat "$STAND_INS/refuses")" ;;
 esac
 END_OF_STAND_IN
@@ -120,7 +121,7 @@ set_up() {  # STATUS STATE
   echo "$2" >"$work/job/state"
   echo 0 >"$work/job/refuses"
   echo 9 >"$work/job/job-id"
-  (cd "$work/job" && rm -rf asked begins bad bad-deck spares note runs most left next starts nodes silent busy .trireme-starts.*)
+  (cd "$work/job" && rm -rf asked begins bad bad-deck final spares note runs most left next starts nodes silent busy .trireme-starts.*)
   touch "$work/job/reachable"
 }
 starts() { cat "$work/job/starts"; }
@@ -378,6 +379,17 @@ job "$SOURCE/jobs/train.sbatch" my.toml
 check "not requeued by Slurm: the status" test "$status" = 75
 check "not requeued by Slurm: no count is left" no_count_left
 check "not requeued by Slurm: said" said 75 refuses
+for code in 75 137; do
+  set_up $code RUNNING
+  touch "$work/job/final"
+  [ $code = 75 ] || echo 'n1 down' >"$work/job/nodes"
+  job "$SOURCE/jobs/train.sbatch" my.toml
+  check "a job that may not be requeued: $code: Slurm is not asked to" not_again
+  check "a job that may not be requeued: $code: the status" test "$status" = $code
+  check "a job that may not be requeued: $code: said" grep -q \
+    "^job 9: not queued again after status $code: it may not be .*; a later job of a chain goes on" "$work/out"
+  check "a job that may not be requeued: $code: no count is left" no_count_left
+done
 set_up 75 RUNNING
 echo 10 >"$work/job/job-id"
 job "$SOURCE/jobs/train.sbatch" my.toml

@@ -52,4 +52,7 @@ check "a lost node: on other nodes" elsewhere
 touch "$work/lost/stop"
 check "a file named stop ends a job that may not requeue" soon 60 ended "$lost"
 check "with status 75" test "$(exit_status "$lost")" = 75
+check "its last line says why" grep -q 'after status 75: it may not be (Requeue=0' \
+  <(tail -n 1 "$work/lost.out")
+check "Slurm was not asked to queue it" test "$(grep -c 'presently disabled' "$work/lost.out")" = 0
 finish
