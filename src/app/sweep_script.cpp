@@ -28,31 +28,6 @@ export TRIREME_STARTS=$folder/.trireme-starts.$job TRIREME_ATTEMPT=0
 export TRIREME_BAD_HOSTS=$folder/.trireme-bad-hosts.$job
 export TRIREME_COPIES_NOTE=$folder/.trireme-copies.$job  # checkpoint.partner_directory
 export TRIREME_MOST_STARTS=${TRIREME_MOST_STARTS:-3}
-if ! [[ $TRIREME_MOST_STARTS =~ ^[1-9][0-9]{0,5}$ ]]; then
-  echo "TRIREME_MOST_STARTS=$TRIREME_MOST_STARTS: write a number from 1 to 999999" >&2
-  exit 64
-fi
-most_starts=$TRIREME_MOST_STARTS
-all_nodes=${SLURM_JOB_NUM_NODES:-1}
-settings=()  # of the deck, among options of train
-for word in "$@"; do
-  if [[ $word =~ ^[a-z_]+(\.[a-z0-9_]+)+= ]]; then settings+=("$word"); fi
-done
-spare_nodes=$TRIREME_SPARE_NODES
-[ -n "$spare_nodes" ] || spare_nodes=$(deck_value run.spare_nodes) || {
-  status=$?
-  echo "run.spare_nodes of the deck was not read: TRIREME_SPARE_NODES=0 does without" >&2
-  exit $status
-}
-if ! [[ $spare_nodes =~ ^[0-9]{1,7}$ ]] || [ "$spare_nodes" -ge "$all_nodes" ]; then
-  echo "spare nodes: $spare_nodes of $all_nodes: ask for more nodes, --nodes" >&2
-  exit 64
-fi
-node_count=$((all_nodes - 10#$spare_nodes))
-node_tasks=${SLURM_NTASKS_PER_NODE:-$(((${SLURM_NTASKS:-1} + node_count - 1) / node_count))}
-most_nodes=$node_count
-nodes=  # of the next start, with commas; none: all of the job, as Slurm gives them
-tasks=$SLURM_NTASKS
 asked=         # for the end, by a signal between two starts
 unanswered=0   # questions to Slurm, one after the other
 
@@ -66,6 +41,48 @@ ask() {
   done
   unanswered=0
 }
+# Of a job that ends for good, but not with all steps done: the later jobs of its chain
+# (jobs/chain.sh), which would fail alike, leave the queue. They bear its name and wait for it.
+end_chain() {
+  local later
+  [ -n "$TRIREME_CHAIN" ] && [ -z "$SLURM_ARRAY_JOB_ID" ] || return
+  ask squeue -u "$UID" -t PENDING -n "$SLURM_JOB_NAME" -o '%A %E' || return
+  later=$(grep -E "afternotok:$SLURM_JOB_ID([^0-9]|$)" <<<"$said" | cut -d ' ' -f 1 | paste -sd ' ')
+  # shellcheck disable=SC2086  # a word for each job
+  [ -z "$later" ] || ! scancel $later ||
+    echo "job $job: ends with status $1, and its chain with it: cancelled $later"
+}
+give_up() {
+  end_chain "$1"
+  exit "$1"
+}
+
+if ! [[ $TRIREME_MOST_STARTS =~ ^[1-9][0-9]{0,5}$ ]]; then
+  echo "TRIREME_MOST_STARTS=$TRIREME_MOST_STARTS: write a number from 1 to 999999" >&2
+  give_up 64
+fi
+most_starts=$TRIREME_MOST_STARTS
+all_nodes=${SLURM_JOB_NUM_NODES:-1}
+settings=()  # of the deck, among options of train
+for word in "$@"; do
+  if [[ $word =~ ^[a-z_]+(\.[a-z0-9_]+)+= ]]; then settings+=("$word"); fi
+done
+spare_nodes=$TRIREME_SPARE_NODES
+[ -n "$spare_nodes" ] || spare_nodes=$(deck_value run.spare_nodes) || {
+  status=$?
+  echo "run.spare_nodes of the deck was not read: TRIREME_SPARE_NODES=0 does without" >&2
+  give_up $status
+}
+if ! [[ $spare_nodes =~ ^[0-9]{1,7}$ ]] || [ "$spare_nodes" -ge "$all_nodes" ]; then
+  echo "spare nodes: $spare_nodes of $all_nodes: ask for more nodes, --nodes" >&2
+  give_up 64
+fi
+node_count=$((all_nodes - 10#$spare_nodes))
+node_tasks=${SLURM_NTASKS_PER_NODE:-$(((${SLURM_NTASKS:-1} + node_count - 1) / node_count))}
+most_nodes=$node_count
+nodes=  # of the next start, with commas; none: all of the job, as Slurm gives them
+tasks=$SLURM_NTASKS
+
 # Sets `said` to a heading, and a line with the state of each node of the job.
 ask_for_nodes() { ask squeue -h -j "$job" -o %N && ask sinfo -N -n "$said" -o '%N %T'; }
 nodes_up() { awk 'NR > 1 && $2 !~ /down|fail|[*]/ && !seen[$1]++ { print $1 }' <<<"$said"; }
@@ -194,6 +211,7 @@ trap '' USR1 TERM
 copies=$(cat "$TRIREME_COPIES_NOTE" 2>/dev/null)
 rm -f "$TRIREME_BAD_HOSTS" "$TRIREME_COPIES_NOTE"
 [ $again != no ] && requeue && exit $status
+[ $again != no ] || [ $status = 0 ] || end_chain $status
 rm -f "$TRIREME_STARTS"
 case $status in
   0 | 6[456] | 73 | 75) [ "$TRIREME_ATTEMPT" -gt 0 ] && remove_copies ;;  # of nodes left out

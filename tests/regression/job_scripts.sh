@@ -63,7 +63,7 @@ END_OF_STAND_IN
 cat >"$work/bin/scancel" <<'END_OF_STAND_IN'
 #!/bin/bash
 echo "$*" >>"$STAND_INS/scancel"
-kill -TERM "$(cat "$STAND_INS/pid")"
+case "$*" in --signal=*) kill -TERM "$(cat "$STAND_INS/pid")" ;; esac
 END_OF_STAND_IN
 cat >"$work/bin/sinfo" <<'END_OF_STAND_IN'
 #!/bin/bash
@@ -74,7 +74,9 @@ cat "$STAND_INS/nodes" 2>/dev/null
 END_OF_STAND_IN
 cat >"$work/bin/squeue" <<'END_OF_STAND_IN'
 #!/bin/bash
-counted silent || echo "n[1-10]"
+counted silent && exit
+case "$*" in *%E*) echo "JOBID DEPENDENCY"; cat "$STAND_INS/waiting" 2>/dev/null ;; *) echo "n[1-10]" ;; esac
+echo "$*" >>"$STAND_INS/squeue"
 END_OF_STAND_IN
 cat >"$work/bin/sleep" <<'END_OF_STAND_IN'
 #!/bin/bash
@@ -401,6 +403,50 @@ check "a crash that cannot be counted" not_again
 echo 75 >"$work/job/status"
 job "$SOURCE/jobs/train.sbatch" my.toml
 check "a checkpoint needs no count" again
+
+# A link of a chain takes with it those that wait for it where it ends for good; they are jobs of
+# its name. One that may go on, or is done, leaves them to Slurm.
+export SLURM_JOB_NAME=trireme TRIREME_CHAIN=yes
+link() {  # STATUS [SCRIPT]
+  set_up "$1" RUNNING
+  touch "$work/job/final"
+  rm -f "$work/job/scancel" "$work/job/squeue"
+  printf '%s\n' '10 afternotok:9(unfulfilled)' '11 afternotok:9(unfulfilled),afternotok:10(unfulfilled)' \
+    '12 afternotok:99(unfulfilled)' '13 afterany:9(unfulfilled)' '14 (null)' >"$work/job/waiting"
+  job "$SOURCE/jobs/${2:-train}.sbatch" my.toml
+  check "a chain: $1: the status" test "$status" = "$1"
+}
+chain_ends() { grep -qx '10 11' "$work/job/scancel"; }
+chain_goes_on() { test ! -e "$work/job/scancel"; }
+for script in train multi-node-cpu multi-node-gpu mpirun-openmpi mpiexec-mpich; do
+  link 65 $script
+  check "a chain: $script: ends with a wrong deck" chain_ends
+done
+check "a chain: pending jobs of this name were asked for" \
+  grep -qx -- "-u $UID -t PENDING -n trireme -o %A %E" "$work/job/squeue"
+check "a chain: said" grep -qx 'job 9: ends with status 65, and its chain with it: cancelled 10 11' "$work/out"
+for code in 64 78 80 127 137; do
+  link $code
+  check "a chain: ends after $code" chain_ends
+done
+for code in 0 75; do
+  link $code
+  check "a chain: goes on after $code" chain_goes_on
+done
+TRIREME_MOST_STARTS=x link 64
+check "a chain: a wrong number of starts" chain_ends
+TRIREME_SPARE_NODES=9 link 64
+check "a chain: more spare nodes than nodes" chain_ends
+SLURM_ARRAY_JOB_ID=9 SLURM_ARRAY_TASK_ID=1 link 65
+check "a chain: a task of an array decides for no other" chain_goes_on
+TRIREME_CHAIN='' link 65
+check "no chain: jobs that wait are not its own" chain_goes_on
+link 137
+echo n1 down >"$work/job/nodes"
+rm "$work/job/scancel"
+job "$SOURCE/jobs/train.sbatch" my.toml
+check "a chain: no node is left: the next has others" chain_goes_on
+unset SLURM_JOB_NAME TRIREME_CHAIN
 
 # A task of an array: it alone, by its name in the array, which for the last one differs from
 # SLURM_JOB_ID in what Slurm takes it for: the whole array.

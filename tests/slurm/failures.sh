@@ -37,6 +37,28 @@ check "a killed rank: in its allocation" test "$(restarts "$killed")" = 0
 check "a killed rank: nothing is lost" identical "$work/killed" "$work/whole"
 check "a killed rank: went on from step 4" grep -q '(step 4,' "$work/killed.out"
 
+# A chain whose deck is wrong ends with its first job; each end of a job would start the next.
+chain() {  # NAME [WORD ...]: starts three links; their jobs in `links`.
+  local name=$1
+  shift
+  mapfile -t links < <(jobs/chain.sh 3 --nodes=2 --ntasks-per-node=2 --cpus-per-task=1 \
+    --output="$work/$name.%j.out" jobs/train.sbatch $deck run.directory="$work/$name" $some "$@")
+}
+chain wrong model.heads=3
+check "a wrong chain: three jobs" test ${#links[@]} = 3
+for link in "${links[@]}"; do check "a wrong chain: $link ends" soon 60 ended "$link"; done
+cat "$work"/wrong.*.out >"$work/out"
+check "a wrong chain: one job ran" test "$(ls "$work"/wrong.*.out | wc -l)" = 1
+check "a wrong chain: the others were cancelled" in_state "${links[2]}" CANCELLED
+check "a wrong chain: it says so" grep -qx \
+  "job ${links[0]}: ends with status 65, and its chain with it: cancelled ${links[1]} ${links[2]}" "$work/out"
+# One that stops at its limit goes on in the next.
+chain limited run.steps=1000000 run.time_limit=2 checkpoint.every=1000000
+for link in "${links[@]}"; do check "a limited chain: $link ends" soon 90 ended "$link"; done
+cat "$work"/limited.*.out >"$work/out"
+check "a limited chain: all jobs ran" test "$(ls "$work"/limited.*.out | wc -l)" = 3
+check "a limited chain: nothing was asked in vain" test "$(grep -c 'it may not be (Requeue=0' "$work/out")" = 3
+
 # A node whose daemon is killed: Slurm finds it down and starts the job on other nodes.
 words="run.steps=1000000"
 lost=$(submit lost train.sbatch)
