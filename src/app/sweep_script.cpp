@@ -70,7 +70,10 @@ done
 spare_nodes=$TRIREME_SPARE_NODES
 [ -n "$spare_nodes" ] || spare_nodes=$(deck_value run.spare_nodes) || {
   status=$?
-  echo "run.spare_nodes of the deck was not read: TRIREME_SPARE_NODES=0 does without" >&2
+  case $status in
+    6[456]) ;;  # the program has said what is wrong with the deck
+    *) echo "run.spare_nodes of the deck was not read: TRIREME_SPARE_NODES=0 does without" >&2 ;;
+  esac
   give_up $status
 }
 if ! [[ $spare_nodes =~ ^[0-9]{1,7}$ ]] || [ "$spare_nodes" -ge "$all_nodes" ]; then

@@ -87,7 +87,7 @@ cat >"$work/bin/trireme" <<'END_OF_STAND_IN'
 #!/bin/bash
 echo "$*" >"$STAND_INS/inquiry"
 [ ! -e "$STAND_INS/spares" ] || exec cat "$STAND_INS/spares"
-[ ! -e "$STAND_INS/bad-deck" ] || { echo "trireme: error: bad" >&2; exit 65; }
+[ ! -e "$STAND_INS/bad-deck" ] || { echo "trireme: error: bad" >&2; exit "$(cat "$STAND_INS/bad-deck")"; }
 echo 0
 END_OF_STAND_IN
 chmod +x "$work/bin/"*
@@ -300,11 +300,17 @@ for wrong in 4 -1 x '' '1 1'; do
 done
 TRIREME_SPARE_NODES=1 spares 4 137
 check "a variable goes before the deck" test "$(lists)" = "n1,n2,n3 n1,n3,n10 n1,n3,n10 "
-set_up 0 RUNNING
-touch "$work/job/bad-deck"
-rm -f "$work/job/starts"
-job "$SOURCE/jobs/train.sbatch" my.toml
-check "a bad deck ends the job before a start" test "$status" = 65 -a ! -e "$work/job/starts"
+for code in 64 65 66 71 127; do
+  set_up 0 RUNNING
+  echo $code >"$work/job/bad-deck"
+  rm -f "$work/job/starts"
+  job "$SOURCE/jobs/train.sbatch" my.toml
+  check "a bad deck ends the job before a start: $code" test "$status" = $code -a ! -e "$work/job/starts"
+  case $code in
+    6?) check "a bad deck: the program's message alone" test "$(cat "$work/out")" = "trireme: error: bad" ;;
+    *) check "no answer: $code: what does without" grep -q 'TRIREME_SPARE_NODES=0 does without' "$work/out" ;;
+  esac
+done
 run 1 sweep "$deck" run.spare_nodes=7 --directory "$work/spares" --grid run.seed=1,2
 set_up 0 RUNNING
 SLURM_ARRAY_TASK_ID=0 job "$work/spares/sweep.sbatch"
