@@ -23,7 +23,7 @@ done
 # Experts shared out by 64 ranks, with memory for the worst case and for 1.5 times an even
 # load; and by 320, one each. Traffic is that of an even load all the same.
 experts="inputs/models/deepseek-v3.toml parallel.pipeline=16"
-activations() { grep -oE 'activations +[0-9.]+ GiB' "$work/out" | grep -oE '[0-9.]+'; }
+activations() { grep -oE 'activations +[0-9.]+ GiB' "$work/out" | grep -oE '[0-9.]+' | head -n 1; }
 run 1 plan $experts --ranks 4096 parallel.expert=64
 check "64 ranks of experts" ended_well
 worst=$(activations)
