@@ -106,6 +106,20 @@ Json parse_line(std::string_view line, const std::string& place) {
   }
 }
 
+// What reads an object that has no text.
+std::string_view other_reader(const Json& line) {
+  const auto has = [&](const char* one, const char* other) {
+    return line.contains(one) && line.contains(other);
+  };
+  if (has("chosen", "rejected"))
+    return "a run reads pairs of answers with data.source = \"preference\" and "
+           "train.objective = \"dpo\"";
+  if (line.contains("messages") || line.contains("conversations") ||
+      has("prompt", "completion") || has("instruction", "output"))
+    return "a run reads conversations with data.source = \"chat\"";
+  return "trireme tokenize --field names another one";
+}
+
 }  // namespace
 
 std::string field_of_json(std::string_view line, const std::string& field,
@@ -116,8 +130,8 @@ std::string field_of_json(std::string_view line, const std::string& field,
           "{}: a JSON object is expected, whose member \"{}\" is the text", place,
           one_line(field));
   const auto found = json.find(field);
-  require(found != json.end(), Status::bad_content,
-          "{}: has no member \"{}\"; --field names another one", place, one_line(field));
+  require(found != json.end(), Status::bad_content, "{}: has no member \"{}\"; {}", place,
+          one_line(field), other_reader(json));
   require(found->is_string(), Status::bad_content, "{}: \"{}\" must be a text", place,
           one_line(field));
   return found->get<std::string>();

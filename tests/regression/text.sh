@@ -288,6 +288,20 @@ learn data.source=llmc "data.paths=[\"$work/llmc.bin\"]" data.packing=best_fit
 check "fitting needs to know where documents end" expect 65 "set data.end_token"
 learn data.source=llmc "data.paths=[\"$work/llmc.bin\"]" data.packing=concatenate
 check "an end token that nobody says" expect 65 "set data.end_token"
+# JSON lines that hold no text: what reads them.
+no_text() {  # LINE WHAT
+  echo "$1" >"$work/other.jsonl"
+  learn data.source=text "data.paths=[\"$work/other.jsonl\"]" data.tokenizer="$work/made.json"
+  check "not text: $1" expect 65 "other.jsonl:1: has no member \"text\"; $2"
+}
+chats='a run reads conversations with data.source = "chat"'
+no_text '{"messages":[]}' "$chats"
+no_text '{"conversations":[]}' "$chats"
+no_text '{"instruction":"a","output":"b"}' "$chats"
+no_text '{"prompt":"a","completion":"b"}' "$chats"
+no_text '{"prompt":"a","chosen":"b","rejected":"c"}' \
+  'a run reads pairs of answers with data.source = "preference"'
+no_text '{"prompt":"a"}' 'trireme tokenize --field names another one'
 learn data.source=text "data.paths=[\"$work/many/0.jsonl\"]" data.tokenizer="$work/made.json" \
   model.vocabulary=299
 check "a tokenizer that is too large" expect 65 "more"
