@@ -223,8 +223,9 @@ Turns text, JSON lines, directories of them and what gzip or zstd packed into a 
 reads standard input. A run that was stopped goes on. Or makes a tokenizer from such files.
 
   --tokenizer F      tokenizer.json, its folder, SentencePiece's .model or a .tiktoken
-  -o FILE            what is written
-  --format F         hdf5 (default), megatron (.bin and .idx) or llmc (.bin)
+  -o FILE            what is written: OUT.h5; with --format megatron OUT, of OUT.bin and
+                     OUT.idx, or either name; with --format llmc OUT.bin, or OUT for it
+  --format F         hdf5 (default), megatron or llmc; a name of another format is refused
   --field NAME       of JSON lines: the member that holds the text (default text)
   --end-token TEXT   the token behind each document (default: the tokenizer's)
   --threads N        of each rank (default: its share of the cores)

@@ -1,6 +1,7 @@
 // `trireme decode --tokenizer F`: lines of token ids on standard input to text.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/app.hpp"
+#include "app/tokenizer_option.hpp"
 #include "base/output.hpp"
 #include "text/byte_source.hpp"
 #include "text/json_lines.hpp"
@@ -20,7 +21,7 @@ int decode(comm::World& world, const Arguments& given) {
             "--tokenizer is missing: a tokenizer.json or its folder{}",
             usage_below(usage));
     if (world.rank() != 0) return;
-    const text::Tokenizer tokenizer(arguments.text("--tokenizer", ""));
+    const text::Tokenizer tokenizer = tokenizer_option(arguments);
     text::LineInput lines(text::open_bytes("-"));
     while (const auto line = lines.next()) {
       const auto ids = text::ids_of_json(*line, lines.place());

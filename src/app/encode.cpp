@@ -1,6 +1,7 @@
 // `trireme encode --tokenizer F`: lines of text on standard input to token ids.
 // SPDX-License-Identifier: Apache-2.0
 #include "app/app.hpp"
+#include "app/tokenizer_option.hpp"
 #include "base/output.hpp"
 #include "text/byte_source.hpp"
 #include "text/json_lines.hpp"
@@ -21,7 +22,7 @@ int encode(comm::World& world, const Arguments& given) {
             "--tokenizer is missing: a tokenizer.json or its folder{}",
             usage_below(usage));
     if (world.rank() != 0) return;
-    const text::Tokenizer tokenizer(arguments.text("--tokenizer", ""));
+    const text::Tokenizer tokenizer = tokenizer_option(arguments);
     text::Workspace workspace;
     text::LineInput lines(text::open_bytes("-"));
     std::vector<std::int32_t> ids;

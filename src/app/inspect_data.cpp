@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/tokenizer_option.hpp"
 #include "base/counted.hpp"
 #include "base/directory.hpp"
 #include "base/log.hpp"
@@ -137,13 +138,13 @@ std::optional<io::SourceKind> token_file_kind(const std::string& path) {
 bool is_token_file(const std::string& path) {
   if (!is_regular(path)) return false;
   if (path.ends_with(".bin") || path.ends_with(".idx")) return true;
-  return path.ends_with(".h5") &&
+  return (path.ends_with(".h5") || is_hdf5(path)) &&
          io::Hdf5File(path, io::Hdf5File::Mode::read).has("tokens");
 }
 
 void inspect_data(const std::string& path, const Arguments& arguments) {
   std::optional<text::Tokenizer> tokenizer;
-  if (arguments.has("--tokenizer")) tokenizer.emplace(arguments.text("--tokenizer", ""));
+  if (arguments.has("--tokenizer")) tokenizer.emplace(tokenizer_option(arguments));
   const std::int64_t sequence = arguments.integer("--sequence", 128, 1, 1 << 24);
   const auto source =
       io::open_source({.kind = token_file_kind(path).value_or(io::SourceKind::tokens),
@@ -164,14 +165,12 @@ void inspect_data(const std::string& path, const Arguments& arguments) {
               stored ? "how long they are" : "them");
     return;
   }
-  log::info(
-      "{} documents by the end token {}, {} tokens each, the longest {}; {} tokens "
-      "behind the last",
-      census.documents, *end,
-      fixed(static_cast<double>(census.tokens - census.unfinished) /
-                static_cast<double>(std::max<std::int64_t>(census.documents, 1)),
-            1),
-      census.longest, census.unfinished);
+  log::info("{} by the end token {}, {} tokens each, the longest {}; {} behind the last",
+            counted(census.documents, "document"), *end,
+            fixed(static_cast<double>(census.tokens - census.unfinished) /
+                      static_cast<double>(std::max<std::int64_t>(census.documents, 1)),
+                  1),
+            census.longest, counted(census.unfinished, "token"));
   if (census.documents > 0) print_lengths(census);
   std::vector<std::int32_t> sample(static_cast<std::size_t>(sequence) + 1);
   source->sample(0, sample);

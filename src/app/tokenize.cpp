@@ -10,7 +10,9 @@
 
 #include "app/app.hpp"
 #include "app/result_path.hpp"
+#include "app/tokenizer_option.hpp"
 #include "app/train_tokenizer.hpp"
+#include "base/counted.hpp"
 #include "base/cpu_place.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -61,20 +63,37 @@ std::int32_t end_token_of(const text::Tokenizer& tokenizer, const Arguments& arg
   return *id;
 }
 
-// Megatron-LM's pair is named by what its two names have in common.
-std::string name_of_pair(std::string path, io::TokenFormat format) {
-  if (format == io::TokenFormat::megatron &&
-      (path.ends_with(".bin") || path.ends_with(".idx")))
-    path.erase(path.size() - 4);
+// By their names files are known, and none bears that of another format. Megatron-LM's
+// pair is named by what its two names have in common, llm.c's file ends in .bin.
+std::string result_name(std::string path, io::TokenFormat format) {
+  const bool hdf5 = path.ends_with(".h5") || path.ends_with(".hdf5"),
+             bin = path.ends_with(".bin"), idx = path.ends_with(".idx");
+  switch (format) {
+    case io::TokenFormat::hdf5:
+      require(!bin && !idx, Status::command_line,
+              "-o {}: is a name of another format: write --format megatron or --format "
+              "llmc too, or a name that ends in .h5",
+              path);
+      break;
+    case io::TokenFormat::megatron:
+      require(!hdf5, Status::command_line,
+              "-o {}: with --format megatron write OUT, of OUT.bin and OUT.idx", path);
+      if (bin || idx) path.erase(path.size() - 4);
+      break;
+    case io::TokenFormat::llmc:
+      require(!hdf5 && !idx, Status::command_line,
+              "-o {}: with --format llmc write a name that ends in .bin", path);
+      if (!bin && !path.ends_with('/')) path += ".bin";
+  }
   return path;
 }
 
 // What the command line says, and what it names.
 struct Job {
   explicit Job(const Arguments& arguments)
-      : tokenizer(arguments.text("--tokenizer", "")),
+      : tokenizer(tokenizer_option(arguments)),
         format(format_of(arguments)),
-        path(name_of_pair(arguments.text("-o", ""), format)),
+        path(result_name(arguments.text("-o", ""), format)),
         parts_name(last_name_of(path) + ".parts"),
         info{tokenizer.digest(), tokenizer.vocabulary(),
              end_token_of(tokenizer, arguments)},
@@ -270,10 +289,10 @@ void tokenize_files(comm::World& world, const Arguments& arguments) {
     });
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
     if (world.rank() == 0)
-      log::info("{}: {} tokens of {} documents, {} of text in {} files, {}", job->path,
-                totals.tokens, totals.documents,
-                human_bytes(static_cast<double>(totals.text_bytes)), plan.files,
-                human_seconds(time.count()));
+      log::info("{}: {} of {}, {} of text in {}, {}", job->path,
+                counted(totals.tokens, "token"), counted(totals.documents, "document"),
+                human_bytes(static_cast<double>(totals.text_bytes)),
+                counted(plan.files, "file"), human_seconds(time.count()));
   } catch (const comm::Agreed&) {
     if (world.rank() == 0) remove_if_empty(*job);
     throw;

@@ -36,7 +36,7 @@ check "JSON strings and back" same "$work/out" "$work/json"
 pipe "$work/text" encode
 check "no tokenizer" expect 64 "tokenizer is missing"
 pipe "$work/text" encode --tokenizer "$work/none"
-check "a missing tokenizer" expect 66 "none"
+check "a missing tokenizer" expect 66 "error: --tokenizer: $work/none: "
 echo '{"model":{"type":"Magic"}}' >"$work/bad.json"
 pipe "$work/text" encode --tokenizer "$work/bad.json"
 check "an unknown model" expect 65 "Magic"
@@ -60,6 +60,11 @@ run 1 tokenize "$work/corpus/a.txt" "$work/corpus/b.jsonl" "$work/corpus/b.jsonl
 check "gzip, folders and threads change nothing" same "$work/out.h5" "$work/again.h5"
 check "nothing else is left" [ "$(ls "$work" | grep -c 'tmp-\|spill')" = 0 ]
 
+run 1 tokenize "$work/corpus/a.txt" --tokenizer "$tokenizer" -o "$work/x.h5" --end-token '<|end|>'
+check "one document" says "of 1 document, [0-9]* B of text in 1 file,"
+rm "$work/x.h5"
+run 1 tokenize "$work/corpus/a.txt" --tokenizer "$work/none" -o "$work/x.h5"
+check "a tokenizer that is not there" expect 66 "error: --tokenizer: $work/none: "
 run 1 tokenize "$work/corpus/a.txt" --tokenizer "$tokenizer" -o "$work/x.h5" \
   --end-token '<none>'
 check "an end token that is none" expect 64 "no such token"
@@ -161,6 +166,25 @@ check "named by one of its files" same "$work/pair.idx" "$work/named.idx"
 tokenize_many 2 "$work/llmc.bin" --format llmc
 tail -c +1025 "$work/llmc.bin" >"$work/ids"
 check "both hold the same tokens" same "$work/pair.bin" "$work/ids"
+tokenize_many 1 "$work/gpt" --format llmc
+check "llm.c's file without its ending" same "$work/gpt.bin" "$work/llmc.bin"
+run 1 inspect "$work/gpt.bin"
+check "is known by it" says "llmc: 1 file"
+tokenize_many 1 "$work/bare"
+check "an HDF5 file without an ending" same "$work/bare" "$work/one.h5"
+run 1 inspect "$work/bare"
+check "is known by its content" says "3500 documents by the end token"
+for name in x.bin x.idx; do
+  tokenize_many 1 "$work/$name"
+  check "no HDF5 file is named $name" expect 64 "$name: is a name of another format: write --format"
+done
+tokenize_many 1 "$work/x.h5" --format megatron
+check "nor a pair x.h5" expect 64 "x.h5: with --format megatron write OUT"
+for name in x.h5 x.idx; do
+  tokenize_many 1 "$work/$name" --format llmc
+  check "nor llm.c's file $name" expect 64 "$name: with --format llmc write a name that ends in .bin"
+done
+check "none of them was written" [ "$(ls "$work" | grep -c '^x\.')" = 0 ]
 tokenize_many 1 "$work/x.h5" --format parquet
 check "an unknown format" expect 64 "must be hdf5, megatron or llmc"
 run 2 tokenize - --tokenizer "$tokenizer" -o "$work/x.h5" --end-token '<|end|>'
