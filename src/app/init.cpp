@@ -12,6 +12,7 @@
 #include "app/job_script.hpp"
 #include "app/planned_device.hpp"
 #include "app/shell.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "data/text_source.hpp"
 #include "io/deck_schema.hpp"
@@ -40,6 +41,18 @@ plan::SearchDeck search_deck(const InitAnswers& answers, const InitMachine& on,
       static_cast<int>(std::min<std::int64_t>(on.machine.ranks_per_node, answers.ranks));
   deck.offloads = on.machine.gpus;
   return deck;
+}
+
+// why: of the rules, of the plainest deck; may be empty.
+[[noreturn]] void refuse_mesh(const InitAnswers& answers, const std::string& why) {
+  const std::string ranks = counted(answers.ranks, "rank");
+  if (answers.batch % answers.ranks == 0)
+    fail(Status::bad_content, "no deck for {} and these answers{}", ranks, why);
+  fail(
+      Status::bad_content,
+      "no deck for {}: {} a step (--batch) must be a multiple of the data ranks, and the "
+      "model must take the others: write --batch {}, or other --ranks{}",
+      ranks, counted(answers.batch, "sequence"), answers.ranks, why);
 }
 
 // The fastest mesh that fits, of few plans: by the machine file, or by a machine that
@@ -73,17 +86,13 @@ Choice choose(const InitAnswers& answers, const InitMachine& on,
     } catch (const Error& error) {
       why = format(". The plainest one: {}", error.what());
     }
-    fail(Status::bad_content,
-         "no deck for {} ranks: {} sequences a step (--batch) must be a multiple of the "
-         "data ranks, and the model must take the others: write --batch {}, or other "
-         "--ranks{}",
-         answers.ranks, answers.batch, answers.ranks, why);
+    refuse_mesh(answers, why);
   }
   fail(Status::resources,
-       "none of {} meshes of {} ranks fits: the least that one needs is about {} a rank, "
+       "none of {} meshes of {} fits: the least that one needs is about {} a rank, "
        "and there are {} ({}): give it more ranks (--ranks), shorter sequences "
        "(--sequence){}",
-       result.candidates, answers.ranks, human_bytes(result.least_bytes),
+       result.candidates, counted(answers.ranks, "rank"), human_bytes(result.least_bytes),
        human_bytes(room.bytes), room.from,
        answers.part == TrainedPart::all_weights ? ", or train adapters (--train lora)"
                                                 : ", or a smaller model");
@@ -105,12 +114,13 @@ std::string head_of(const std::string& path, const InitAnswers& answers,
                     const InitMachine& on, const Choice& choice) {
   const std::string file = shell_path(fs::path(path).filename().string());
   std::string text = format(
-      "# {}: {} parameters on {} ranks, made by trireme init; change what you like.\n"
+      "# {}: {} parameters on {}, made by trireme init; change what you like.\n"
       "#\n#   mpirun -n {} trireme train {}\n#   trireme train {} --check --ranks {}\n#\n"
       "# A rank takes {} of {} ({}).",
-      answers.model.name, model::parameter_count(answers.model.model), answers.ranks,
-      answers.ranks, file, file, answers.ranks, human_bytes(choice.bytes),
-      human_bytes(rank_memory(on, answers.ranks)), on.memory_from);
+      answers.model.name, model::parameter_count(answers.model.model),
+      counted(answers.ranks, "rank"), answers.ranks, file, file, answers.ranks,
+      human_bytes(choice.bytes), human_bytes(rank_memory(on, answers.ranks)),
+      on.memory_from);
   if (on.measured)
     text += format(" A step is predicted to take {}.", human_seconds(choice.seconds));
   return io::schema_line() + text + "\n# Every key of a deck: trireme help deck.\n";
@@ -196,8 +206,8 @@ void write_all(const Arguments& arguments) {
     const LoadedDeck deck = load_deck({path}, answers.ranks);
     data::open_source(deck.config.data);
   });
-  log::info("wrote {}: {} ranks, {} of {} a rank; mpirun -n {} trireme train {}", path,
-            answers.ranks, human_bytes(choice.bytes),
+  log::info("wrote {}: {}, {} of {} a rank; mpirun -n {} trireme train {}", path,
+            counted(answers.ranks, "rank"), human_bytes(choice.bytes),
             human_bytes(rank_memory(on, answers.ranks)), answers.ranks, shell_path(path));
   if (slurm) write_script(path, answers, on, name);
 }

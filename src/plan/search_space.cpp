@@ -160,8 +160,8 @@ void SearchSpace::add_meshes(std::size_t grid) {
   Candidate c;
   c.grid = grid;
   for (const int tensor : values("parallel.tensor", given.mesh.tensor, base.model.heads))
-    for (const int context :
-         values("parallel.context", given.mesh.context, base.model.sequence / 2))
+    for (const int context : values("parallel.context", given.mesh.context,
+                                    std::max<std::int64_t>(base.model.sequence / 2, 1)))
       for (const int pipeline :
            values("parallel.pipeline", given.mesh.pipeline, base.model.layers)) {
         const std::int64_t axes = std::int64_t{1} * tensor * context * pipeline;

@@ -58,6 +58,12 @@ check "a batch that no mesh takes" test "$status" = 65 -o "$status" = 0
 words=(small --yes --ranks 13 --batch 8 -o odd-13.toml)
 answers
 check "ranks that no mesh takes" expect 65 "no deck for 13 ranks: 8 sequences a step"
+words=(small --yes --ranks 2 --sequence 1 -o short.toml)
+answers
+check "sequences of a token" ended_well
+run 1 train short.toml --check --ranks 2
+check "pass --check" ended_well
+rm -f short.sbatch
 words=(small --yes --train lora -o odd-lora.toml)
 answers
 check "no weights to go on from" expect 64 "has no weights here"
