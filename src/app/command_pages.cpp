@@ -69,7 +69,8 @@ it writes a job script beside it. Options answer questions.
   --model M        a Hugging Face folder, its config.json, a name of inputs/models, or a size:
                    small (default), 125m, 350m, 1.3b, 2.7b, 6.7b
   --train W        of a folder with weights: all, lora (default), or new
-  --data FILES     with commas between them: text, JSON lines, token files; or synthetic (default)
+  --data FILES     with commas between them: text, JSON lines, folders of either, token files; or
+                   synthetic (default)
   --tokenizer F    tokenizer.json, its folder, SentencePiece's .model or a .tiktoken (default:
                    that of the model's folder)
   --ranks N        (default: what Slurm gave, else a GPU or a core of this node each)

@@ -5,20 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
+#include "app/init_data.hpp"
+#include "app/tokenizer_option.hpp"
 #include "base/cpu_place.hpp"
 #include "base/cuda_devices.hpp"
 #include "base/number.hpp"
-#include "io/token_formats.hpp"
 #include "launch/memory_limit.hpp"
-#include "text/tokenizer.hpp"
 
 namespace trireme::app {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Shapes after Brown et al., 2020, table 2.1, as Llamas: heads of 64 to 128.
 struct Size {
@@ -30,8 +26,6 @@ constexpr std::array sizes = {
     Size{"350m", 24, 1024, 16, 16, 2048}, Size{"1.3b", 24, 2048, 16, 16, 2048},
     Size{"2.7b", 32, 2560, 20, 20, 2048}, Size{"6.7b", 32, 4096, 32, 32, 2048}};
 
-constexpr std::int64_t byte_tokens = 257;  // and the end of a text
-
 // Of a larger size without a tokenizer, for synthetic data.
 constexpr std::int64_t usual_vocabulary = 32000;
 
@@ -42,83 +36,13 @@ std::string size_words() {
   return words;
 }
 
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> all;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    std::string one = text.substr(at, end - at);
-    const auto begin = one.find_first_not_of(' ');
-    if (begin != std::string::npos)
-      all.push_back(one.substr(begin, one.find_last_not_of(' ') - begin + 1));
-    at = end + 1;
-  }
-  return all;
-}
-
-bool ends_with(const std::string& text, std::string_view end) {
-  return text.size() >= end.size() && text.ends_with(end);
-}
-
-// What a file holds, by its name, and of JSON lines by the first.
-std::string kind_of(const std::string& path) {
-  std::error_code none;
-  if (ends_with(path, ".h5") || ends_with(path, ".hdf5")) return "tokens";
-  if (ends_with(path, ".bin"))
-    return fs::exists(fs::path(path).replace_extension(".idx"), none) ? "megatron"
-                                                                      : "llmc";
-  if (!ends_with(path, ".jsonl")) return "text";
-  std::ifstream file(path);
-  std::string head(1 << 16, '\0');
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<std::size_t>(file.gcount()));
-  head.resize(std::min(head.find('\n'), head.size()));
-  return head.find("\"messages\"") != std::string::npos ? "chat" : "text";
-}
-
-// Files to train on, and what reads them.
-void take_data(const std::string& answer, const Arguments& arguments, InitAnswers& out) {
-  out.source = "synthetic";
-  out.paths.clear();
-  out.tokenizer = arguments.text("--tokenizer", out.model.tokenizer);
-  if (answer == "synthetic") return;
-  out.paths = split_list(answer);
-  require(!out.paths.empty(), Status::command_line,
-          "--data: name files, with commas between them, or write synthetic");
-  for (const std::string& path : out.paths) {
-    const bool glob = path.find_first_of("*?[") != std::string::npos;
-    std::error_code none;  // a name may be too long
-    require(glob || fs::is_regular_file(path, none), Status::missing_input,
-            "--data: {}: there is no such file", path);
-  }
-  out.source = kind_of(out.paths.front());
-  const bool tokens =
-      out.source == "tokens" || out.source == "megatron" || out.source == "llmc";
-  const bool sized = out.model.model.vocabulary == 0;
-  if (tokens) {
-    require(!sized || !out.tokenizer.empty(), Status::command_line,
-            "--data: {} holds numbers of tokens; how many there are is said by their "
-            "tokenizer: give --tokenizer F too",
-            out.paths.front());
-    return;
-  }
-  if (!out.tokenizer.empty()) return;
-  require(out.source == "text", Status::command_line,
-          "--data: {} holds conversations, which need a tokenizer with a chat template: "
-          "give --tokenizer F too",
-          out.paths.front());
-  require(
-      sized || out.model.model.vocabulary == byte_tokens, Status::command_line,
-      "--data: {} holds text, and this model reads {} tokens: give --tokenizer F too, "
-      "or a file that trireme tokenize made",
-      out.paths.front(), out.model.model.vocabulary);
-  out.source = "bytes";
-}
-
 // A size has as many tokens as its data.
-void settle_vocabulary(InitAnswers& out) {
+void settle_vocabulary(const Arguments& arguments, InitAnswers& out) {
   std::int64_t& vocabulary = out.model.model.vocabulary;
   if (!out.tokenizer.empty() && vocabulary == 0)
-    vocabulary = text::Tokenizer(out.tokenizer).vocabulary();
+    vocabulary = arguments.has("--tokenizer")
+                     ? tokenizer_option(arguments).vocabulary()
+                     : text::Tokenizer(out.tokenizer).vocabulary();
   if (out.source == "bytes" && vocabulary == 0) vocabulary = byte_tokens;
   if (vocabulary == 0)
     vocabulary = out.model.name == sizes[0].word ? byte_tokens : usual_vocabulary;
@@ -237,11 +161,11 @@ InitAnswers ask_all(const Arguments& arguments, Interview& interview,
   ask_model(arguments, interview, out);
   ask_part(arguments, interview, out);
   interview.ask("--data",
-                "Which files to train on, with commas between them? Text, JSON lines, or "
-                "token files; synthetic: none, to try out.",
+                "Which files to train on, with commas between them? Text, JSON lines, "
+                "folders of either, or token files; synthetic: none, to try out.",
                 "synthetic",
                 [&](const std::string& answer) { take_data(answer, arguments, out); });
-  settle_vocabulary(out);
+  settle_vocabulary(arguments, out);
   out.ranks = static_cast<int>(interview.ask_number(
       "--ranks", format("How many ranks? A node has {} for this.", on.node_ranks),
       usual_ranks(on), 1, 1 << 24));

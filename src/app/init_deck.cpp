@@ -28,9 +28,14 @@ DeckLine line_of(const std::string& text) {
   return {text.substr(0, at), text.substr(at + 3)};
 }
 
+bool learns_pairs(const InitAnswers& answers) { return answers.source == "preference"; }
+
 // Usual rates of AdamW for a batch of some hundred thousand tokens.
 DeckLine learning_rate(const InitAnswers& answers) {
   const std::string key = "optimizer.learning_rate";
+  if (learns_pairs(answers))
+    return {key, answers.part == TrainedPart::adapters ? "1e-5" : "1e-6",
+            "preferences want smaller rates than texts"};
   if (answers.part == TrainedPart::adapters)
     return {key, "2e-4", "adapters bear larger rates than the weights"};
   if (answers.part == TrainedPart::all_weights)
@@ -61,6 +66,9 @@ void add_model(const InitAnswers& answers, bool whole, std::vector<DeckLine>& li
 
 void add_data(const InitAnswers& answers, std::vector<DeckLine>& lines) {
   const bool none = answers.source == "synthetic";
+  if (learns_pairs(answers))
+    lines.push_back({"train.objective", "\"dpo\"",
+                     "pairs of answers, held to the model before its first step"});
   lines.push_back({"data.source", io::quote_toml(answers.source),
                    none
                        ? "nothing is learned from it: write what your files are (tokens, "

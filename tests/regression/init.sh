@@ -75,6 +75,69 @@ words=(125m --yes --ranks 1 --machine tight.toml -o tight-deck.toml)
 answers
 check "nothing fits" expect 78 "the least that one needs"
 check "nothing is left of them" test -z "$(find . -name 'tight-deck*')"
+words=(small --yes --ranks 1 -o alone.toml)
+answers
+check "one rank" test -n "$(grep '^wrote .*: 1 rank, ' "$work/out")" -a -n "$(grep 'parameters on 1 rank, made' alone.toml)"
+rm -f alone.sbatch
+
+# Data are known by their first file, and of JSON lines by the members of the first.
+chat_tokenizer "$work/tokenizer"
+mkdir -p flat deep/below chats
+cp text.txt flat/a.txt
+cp text.txt flat/b.txt
+cp text.txt deep/below/a.txt
+read_as() {  # NAME SOURCE DATA [OPTION ...]: a deck of this source, that passes --check.
+  local name=$1 source=$2 data=$3
+  shift 3
+  words=(small --yes --ranks 1 --batch 4 --steps 2 --sequence 64 --data "$data" -o "kind-$name.toml" "$@")
+  answers
+  check "$name: written" ended_well
+  check "$name: is $source" grep -q "^source = \"$source\"" "kind-$name.toml"
+  run 1 train "kind-$name.toml" --check --ranks 1
+  check "$name: passes --check" ended_well
+}
+with_tokenizer=(--tokenizer "$work/tokenizer")
+turn='{"role":"user","content":"Hi"},{"role":"assistant","content":"Ho"}'
+lines() { for _ in 1 2 3 4 5 6 7 8; do echo "$2"; done >"$1"; }
+lines messages.jsonl "{\"messages\":[$turn]}"
+lines share.jsonl '{"conversations":[{"from":"human","value":"Hi"},{"from":"gpt","value":"Ho"}]}'
+lines alpaca.jsonl '{"instruction":"Say Ho","output":"Ho"}'
+lines completion.jsonl '{"prompt":"Hi","completion":" Ho"}'
+lines pairs.jsonl '{"prompt":"Hi","chosen":" Ho","rejected":" No"}'
+lines turns.jsonl "{\"chosen\":[$turn],\"rejected\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":\"No\"}]}"
+lines text.jsonl '{"text":"A text that is about \"messages\" and \"chosen\" ones, as long as it takes."}'
+gzip -k share.jsonl
+cp messages.jsonl chats/
+for name in messages share alpaca completion; do read_as $name chat $name.jsonl "${with_tokenizer[@]}"; done
+read_as packed chat share.jsonl.gz "${with_tokenizer[@]}"
+read_as chats chat chats/ "${with_tokenizer[@]}"
+read_as glob chat 'm*.jsonl' "${with_tokenizer[@]}"
+for name in pairs turns; do
+  read_as $name preference $name.jsonl "${with_tokenizer[@]}"
+  check "$name: the objective" grep -q '^objective = "dpo"' kind-$name.toml
+done
+run 1 train kind-pairs.toml
+check "pairs train" ended_well
+read_as lines text text.jsonl "${with_tokenizer[@]}"
+read_as folder text deep "${with_tokenizer[@]}"
+read_as flat bytes flat
+check "its files" grep -qxF 'paths = ["flat/*"]' kind-flat.toml
+words=(small --yes --data deep -o odd-deep.toml)
+answers
+check "folders in a folder without a tokenizer" expect 64 "deep: has folders in it, .*give --tokenizer"
+words=(small --yes --data pairs.jsonl -o odd-pairs.toml)
+answers
+check "pairs without a tokenizer" expect 64 "pairs.jsonl holds pairs of answers, .*give --tokenizer"
+words=(small --yes --data 'none*' -o odd-glob.toml)
+answers
+check "a glob of no file" expect 66 "none.*matches no file"
+words=(small --yes --data text.txt --tokenizer none -o odd-tokenizer.toml)
+answers
+check "no such tokenizer" expect 66 "--tokenizer: none: "
+run 1 tokenize flat --tokenizer "$work/tokenizer" -o chats/a.h5
+words=(small --yes --data chats "${with_tokenizer[@]}" -o odd-tokens.toml)
+answers
+check "a folder of token files" expect 64 "chats: is a folder of token files"
 
 # A folder's shape with Slurm there: a job script.
 cat >config.json <<'END'
