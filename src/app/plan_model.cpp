@@ -9,6 +9,7 @@
 #include "app/memory_check.hpp"
 #include "app/named_model.hpp"
 #include "app/planned_device.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
@@ -242,10 +243,10 @@ class ModelTable {
     const bool sharded = config_.parallel.sharding != optim::Sharding::none;
     const double room = machine_ == nullptr ? 0 : room_on(*machine_).bytes;
     std::string text = format(
-        "memory    of a rank; training on {} ranks = pipeline {} x data {} x context {} "
+        "memory    of a rank; training on {} = pipeline {} x data {} x context {} "
         "x tensor {}{}: {} sequences of {} tokens a step, {} at a time on each; "
         "inference on tensor x pipeline ranks with the cache of {}\n",
-        mesh.size(), mesh.pipeline, mesh.data, mesh.context, mesh.tensor,
+        counted(mesh.size(), "rank"), mesh.pipeline, mesh.data, mesh.context, mesh.tensor,
         sharded ? format(", state shared out over {}", config_.parallel.folding.shard)
                 : std::string(),
         config_.batch.global, config_.model.sequence, config_.batch.micro,

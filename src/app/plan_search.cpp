@@ -13,6 +13,7 @@
 #include "app/planned_device.hpp"
 #include "app/search_picture.hpp"
 #include "app/sweep_points.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
@@ -114,9 +115,9 @@ void require_candidates(const plan::SearchSpace& space,
   const std::string misfit = deck.gpus ? engine::gpu_misfit(config) : "";
   require(misfit.empty(), Status::bad_content, "{}", misfit);
   fail(Status::bad_content,
-       "no deck for {} ranks: fix fewer keys, or change batch.global (at least a "
+       "no deck for {}: fix fewer keys, or change batch.global (at least a "
        "microbatch a data rank)",
-       deck.ranks);
+       counted(deck.ranks, "rank"));
 }
 
 // Why there is nothing to rank.
@@ -183,12 +184,12 @@ void write_results(const Arguments& arguments, const plan::SearchSpace& space,
     const std::string path = arguments.text("-o", "");
     const io::Deck deck = space.deck().deck(space.overrides(winner.candidate));
     io::write_text_atomically(
-        path,
-        io::schema_line() +
-            format("# The fastest deck that trireme plan --search found for {} ranks of "
-                   "'{}': {} a step.\n",
-                   ranks, machine.name, human_seconds(winner.seconds())) +
-            deck.effective());
+        path, io::schema_line() +
+                  format("# The fastest deck that trireme plan --search found for {} of "
+                         "'{}': {} a step.\n",
+                         counted(ranks, "rank"), machine.name,
+                         human_seconds(winner.seconds())) +
+                  deck.effective());
     log::line(format("wrote {}", path));
   }
   const std::string picture = picture_path(arguments);
@@ -196,9 +197,9 @@ void write_results(const Arguments& arguments, const plan::SearchSpace& space,
   io::write_text_atomically(
       picture,
       search_picture(result, room,
-                     format("{}: {} ranks of {}",
+                     format("{}: {} of {}",
                             std::filesystem::path(space.deck().name).filename().string(),
-                            ranks, machine.name)));
+                            counted(ranks, "rank"), machine.name)));
   log::line(format("wrote {}", picture));
 }
 

@@ -170,8 +170,8 @@ int selftest(comm::World& world, const Arguments& given) {
     return 0;
   }
   world.set_timeout(patience_seconds);
-  log::info("trireme {}  self-test on {} ranks, {}", build_info().version, world.size(),
-            on.describe());
+  log::info("trireme {}  self-test on {}, {}", build_info().version,
+            counted(world.size(), "rank"), on.describe());
   selftest::run(world, on, checks, fault);
   if (!arguments.has("--only")) record(world, on);
   return 0;

@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "app/shell.hpp"
+#include "base/counted.hpp"
 #include "base/format.hpp"
 
 namespace trireme::app {
@@ -253,7 +254,7 @@ std::string SweepScript::text() const {
              R"sh(#!/bin/bash
 # The points of a sweep as a job array; written by `trireme sweep`.
 # Usage: sbatch [--array=...] sweep.sbatch [OFFSET], as `trireme sweep --resubmit` prints it.
-# Change nodes, tasks, cores and times to what a point needs: {} ranks were checked.
+# Change nodes, tasks, cores and times to what a point needs: {} checked.
 #SBATCH --job-name=sweep
 #SBATCH --array=0-{}
 #SBATCH --ntasks={}
@@ -264,7 +265,8 @@ std::string SweepScript::text() const {
 #SBATCH --no-kill
 #SBATCH --open-mode=append
 )sh",
-             ranks, std::min<std::int64_t>(points - 1, 999), ranks) +
+             counted(ranks, "rank") + (ranks == 1 ? " was" : " were"),
+             std::min<std::int64_t>(points - 1, 999), ranks) +
          log_lines(sweep) +
          format(
              R"sh(cd {} || exit 66  # paths in the deck are relative to here

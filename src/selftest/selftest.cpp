@@ -10,6 +10,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/number.hpp"
 
@@ -101,7 +102,7 @@ class Report {
       line += format("error {}  bound {}  {}", scientific(found.worst().error),
                      scientific(found.worst().bound),
                      wrong.empty() ? "ok" : "WRONG on " + named(wrong));
-      if (left_out > 0) line += format(" (left out on {} ranks)", left_out);
+      if (left_out > 0) line += format(" (left out on {})", counted(left_out, "rank"));
     }
     log::line(line);
     if (wrong.empty()) return;
@@ -120,10 +121,10 @@ class Report {
     std::vector<int> ranks = ranks_;
     std::sort(ranks.begin(), ranks.end());
     return format(
-        "{} gave wrong results in {} of {} checks, first in: {}. Take the device out of "
+        "{} gave wrong results in {} of {}, first in: {}. Take the device out of "
         "the job and run the self-test there once more; if it is wrong again, have it "
         "looked at",
-        named(ranks), summary.wrong, summary.checks, first_);
+        named(ranks), summary.wrong, counted(summary.checks, "check"), first_);
   }
 
   Summary summary;
@@ -146,8 +147,9 @@ class Report {
 };
 
 std::string last_line(const Summary& summary) {
-  return format("self-test: {} checks, {} left out, {} wrong, {} s", summary.checks,
-                summary.left_out, summary.wrong, fixed(summary.seconds, 1));
+  return format("self-test: {}, {} left out, {} wrong, {} s",
+                counted(summary.checks, "check"), summary.left_out, summary.wrong,
+                fixed(summary.seconds, 1));
 }
 
 }  // namespace

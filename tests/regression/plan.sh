@@ -95,6 +95,7 @@ weights=$((2 * 300 * 64 + 2 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 128 * 64 + 128) +
 run 1 plan "$work/model"
 check "a folder" ended_well
 check "its parameters" out_has " $weights parameters"
+check "on one rank" out_has "training on 1 rank = pipeline 1 x"
 cp "$work/out" "$work/first"
 run 1 plan "$work/model"
 check "the same again" cmp "$work/first" "$work/out"

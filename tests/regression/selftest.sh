@@ -26,6 +26,9 @@ if [ "$device" = cpu ]; then
     test "$(grep -c '  ok$\|left out: ' "$work/out")" = "$listed"
   check "the last line" says "self-test: $listed checks, .* left out, 0 wrong, .* s"
   check "nothing is recorded of a CPU" test ! -e "$work/cache"
+  run 1 selftest --device cpu --only 'norms fp32'
+  check "one rank, one check" test -n "$(grep 'self-test on 1 rank, ' "$work/out")" \
+    -a -n "$(grep '^self-test: 1 check, ' "$work/out")"
   run 3 selftest --device cpu --only 'all_*'
   check "three ranks" test "$status" = 0
   check "on every axis" says "all_gather on 3 ranks of axis tensor .* ok"
