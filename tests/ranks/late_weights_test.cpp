@@ -55,7 +55,7 @@ class ThreeModules {
       store_->release(m);
     }
     store_->finish_gradients();
-    store_->update(optimizer_, 1e-3, 1, number);
+    store_->update(optimizer_, {.learning_rate = 1e-3, .update = number});
   }
 
   // What a module computes with.

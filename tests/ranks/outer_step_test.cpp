@@ -65,7 +65,7 @@ class OneMatrix {
     store_->close_gradients(0);
     store_->release(0);
     store_->finish_gradients();
-    store_->update(optimizer_, rate, 1, step);
+    store_->update(optimizer_, {.learning_rate = rate, .update = step});
   }
   void average() { store_->average_copies(); }
 

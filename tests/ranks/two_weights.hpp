@@ -123,7 +123,8 @@ class TwoWeights {
     return std::sqrt(world().sum(store_->gradient_squares()));
   }
   void update(int step, double factor = 1) {
-    store_->update(optimizer_, 1e-3, factor, step);
+    store_->update(optimizer_,
+                   {.learning_rate = 1e-3, .gradient_scale = factor, .update = step});
   }
 
   // What this rank has of a tensor's gradient, or of a section of the state, with scales.

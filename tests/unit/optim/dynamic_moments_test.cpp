@@ -64,7 +64,8 @@ struct TwoWeights {
     gradient.assign(matrix.gradient.span<float>().begin(),
                     matrix.gradient.span<float>().end());
     store->finish_gradients();
-    store->update(optimizer, 1e-2, 0.5, step);
+    store->update(optimizer,
+                  {.learning_rate = 1e-2, .gradient_scale = 0.5, .update = step});
   }
 
   template <class T = float>

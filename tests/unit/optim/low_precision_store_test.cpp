@@ -182,7 +182,8 @@ TEST(NarrowStore, UpdateAgainstDouble) {
         EXPECT_LE(std::abs(g[i] - double{exact[i]}), 1.1 * (first + then)) << i;
       }
       const double rate = 1e-2, scale = 0.5;
-      one.store->update(one.optimizer, rate, scale, step);
+      one.store->update(one.optimizer,
+                        {.learning_rate = rate, .gradient_scale = scale, .update = step});
       std::vector<double> want_w(w), want_m(m), want_v(v);
       for (std::size_t i = 0; i < w.size(); ++i) {
         const OptimizerConfig& o = one.optimizer;
@@ -232,7 +233,7 @@ TEST(NarrowStore, RootsDecayAndStayAboveZero) {
     std::vector<float> gradient(OneWeight::elements, step == 1 ? 1e-3f : 0.0f);
     gradient[3] *= 0x1p-25f;
     one.add(gradient);
-    one.store->update(one.optimizer, 1e-3, 1, step);
+    one.store->update(one.optimizer, {.learning_rate = 1e-3, .update = step});
     const std::vector<double> roots = one.state("optimizer/moment2");
     for (const double root : roots) ASSERT_GT(root, 0) << step;
   }
@@ -257,7 +258,7 @@ TEST(NarrowStore, ReportsWhatRoundingTakes) {
   gradient[1] = gradient[2] = 1.0f;
   gradient[3] = 0.0f;
   one.add(gradient);
-  one.store->update(one.optimizer, 1e-3, 1, 1);
+  one.store->update(one.optimizer, {.learning_rate = 1e-3, .update = 1});
   const auto losses = one.store->report().end(host);
   const auto& of_gradient = losses[static_cast<std::size_t>(TensorClass::gradient)];
   EXPECT_EQ(of_gradient.elements, OneWeight::elements);
@@ -271,7 +272,7 @@ TEST(NarrowStore, ReportsWhatRoundingTakes) {
   // Nothing is counted in a step without a report.
   one.store->report().begin(host, false);
   one.add(gradient);
-  one.store->update(one.optimizer, 1e-3, 1, 2);
+  one.store->update(one.optimizer, {.learning_rate = 1e-3, .update = 2});
   EXPECT_FALSE(one.store->report().counting());
 }
 
@@ -293,12 +294,14 @@ TEST(NarrowStore, UnusualGradients) {
         EXPECT_TRUE(
             std::isfinite(which->add(std::vector<float>(OneWeight::elements, odd))))
             << odd;
-        which->store->update(which->optimizer, 1e-3, odd > 1 ? 1e-30 : 1, 1);
+        which->store->update(
+            which->optimizer,
+            {.learning_rate = 1e-3, .gradient_scale = odd > 1 ? 1e-30 : 1, .update = 1});
       }
     }
     EXPECT_EQ(one.add(ordinary), other.add(ordinary));
-    one.store->update(one.optimizer, 1e-3, 1, 2);
-    other.store->update(other.optimizer, 1e-3, 1, 2);
+    one.store->update(one.optimizer, {.learning_rate = 1e-3, .update = 2});
+    other.store->update(other.optimizer, {.learning_rate = 1e-3, .update = 2});
     for (const char* section : {"model", "optimizer/moment1", "optimizer/moment2"}) {
       const auto state = one.state(section);
       EXPECT_EQ(state, other.state(section));
@@ -321,7 +324,7 @@ TEST(NarrowStore, SmallStepsAreNotLost) {
     double moved = 0, wanted = 0, deviation = 0;
     for (int step = 1; step <= steps; ++step) {
       one.add(std::vector<float>(OneWeight::elements, 1e-3f));
-      one.store->update(one.optimizer, 0x1p-16, 1, step);
+      one.store->update(one.optimizer, {.learning_rate = 0x1p-16, .update = step});
     }
     const std::vector<double> after = one.state("model");
     for (std::size_t i = 0; i < before.size(); ++i) {

@@ -61,7 +61,9 @@ struct Model {
     }
     store->close_gradients(0);
     store->finish_gradients();
-    store->update(config, learning_rate(config, step), 1.0, step);
+    store->update(config, {.learning_rate = learning_rate(config, step),
+                           .schedule = schedule_factor(config, step),
+                           .update = step});
   }
 
   double weight(const std::string& name) {
