@@ -104,10 +104,6 @@ class Engine {
   // What the kernels of a GPU hold for themselves; 0 elsewhere.
   std::int64_t kernel_bytes() const;
 
-  // Of the forwards and backwards of the last step.
-  const ActionTimes& times() const { return executor_->times(); }
-  // Recorded actions and their launches, with run.cuda_graphs.
-  const std::optional<ActionGraphs>& graphs() const { return executor_->graphs(); }
   // From now on every kernel is launched by itself, for profiles that look at each.
   void drop_graphs() { executor_->drop_graphs(); }
 

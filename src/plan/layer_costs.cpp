@@ -60,7 +60,7 @@ void count_parameters(engine::Engine& engine, std::vector<LayerCost>& layers) {
 }
 
 void add_times(engine::Engine& engine, std::vector<LayerCost>& layers) {
-  const std::vector<double>& seconds = engine.times().action_seconds();
+  const std::vector<double>& seconds = engine.executor().times().action_seconds();
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     const schedule::Action& action = engine.schedule()[i];
     LayerCost& layer = layers[static_cast<std::size_t>(action.chunk)];
@@ -150,7 +150,7 @@ ChunkBytes run_chunks(const config::RunConfig& deck, const PlannedDevice& on) {
   double input = 0, weight = 0;
   for (std::size_t i = 0; i < engine.schedule().size(); ++i) {
     const schedule::ActionKind kind = engine.schedule()[i].kind;
-    const double seconds = engine.times().action_seconds()[i];
+    const double seconds = engine.executor().times().action_seconds()[i];
     if (kind == schedule::ActionKind::backward_input) input += seconds;
     if (kind == schedule::ActionKind::backward_weight) weight += seconds;
   }

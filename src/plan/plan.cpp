@@ -93,7 +93,7 @@ Timing time_step(engine::Engine& engine, const config::RunConfig& config,
   }
   const StepClock::Spent& spent = clock.spent();
   Timing timing;
-  timing.action_seconds = engine.times().action_seconds();
+  timing.action_seconds = engine.executor().times().action_seconds();
   timing.step_seconds = clock.seconds();
   timing.products = spent.products;
   timing.attention = spent.attention;

@@ -188,7 +188,8 @@ void Recorder::computed(engine::StepTotals::Outcome& mine) {
 void Recorder::agreed(const engine::StepTotals::Outcome& all) {
   // Steps of a ramp are simulated by no schedule.
   if (config_.stage_of(progress_.step + 1).global == config_.batch.global)
-    pipeline_times_.add(engine_.times().action_seconds(), engine_.totals().idle_shares());
+    pipeline_times_.add(engine_.executor().times().action_seconds(),
+                        engine_.totals().idle_shares());
   agreed_ = all;
 }
 

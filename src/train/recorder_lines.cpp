@@ -134,7 +134,7 @@ void Recorder::report() {
   print(format("traffic   a step of rank {}", world_.rank()),
         engine::traffic_table(engine::all_laps(meter_), meter_.laps(),
                               engine::TrafficColumns::measured));
-  if (const auto& graphs = engine_.graphs())
+  if (const auto& graphs = engine_.executor().graphs())
     log::info("graphs    {} recorded on rank {}, launched {} times", world_.rank(),
               graphs->recorded(), graphs->launched());
   if (idle.measured.empty()) return;

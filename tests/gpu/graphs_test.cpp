@@ -105,9 +105,9 @@ Trained train_with(const config::RunConfig& config, const Steps& steps = {}) {
     if (steps.between && step < count) steps.between(engine);
   }
   trained.state = bytes_of(engine.store().state_boxes());
-  if (engine.graphs()) {
-    trained.recorded = engine.graphs()->recorded();
-    trained.launched = engine.graphs()->launched();
+  if (engine.executor().graphs()) {
+    trained.recorded = engine.executor().graphs()->recorded();
+    trained.launched = engine.executor().graphs()->launched();
   }
   return trained;
 }

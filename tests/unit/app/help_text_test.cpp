@@ -74,7 +74,9 @@ TEST(HelpText, PagesHaveEveryOptionAndNoOther) {
   for (const auto& command : commands_of(overview())) {
     const CommandPage* const page = page_of(command.name);
     ASSERT_NE(page, nullptr) << command.name;
-    const std::string text(page->text);
+    // What stands between srun and the program is the launcher's.
+    const std::string text = std::regex_replace(
+        std::string(page->text), std::regex(R"re(srun [^\n]* trireme )re"), "trireme ");
     EXPECT_TRUE(text.starts_with("usage: trireme " + command.name)) << text;
     const std::set<std::string> expected(command.options.begin(), command.options.end());
     std::set<std::string> named, explained;
