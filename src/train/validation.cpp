@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/log.hpp"
 #include "train/answer_pass.hpp"
 
 namespace trireme::train {
@@ -12,7 +13,13 @@ namespace trireme::train {
 Validation::Validation(const config::RunConfig& config, const engine::SampleRoute& route,
                        const io::OpenSource& open)
     : config_(config), route_(route) {
-  if (config.metrics.validate_every == 0) return;
+  if (config.metrics.validate_every == 0) {
+    if (!config.validation.paths.empty())
+      log::warn(
+          "data.validation_paths is given, but nothing is validated: write "
+          "metrics.validate_every = 100 or so");
+    return;
+  }
   source_ = open(config.validation);
   documents_ = engine::document_rule(config.validation, *source_, config.model.window);
   if (has_pairs()) return;  // AnswerPass has a microbatch of its own
