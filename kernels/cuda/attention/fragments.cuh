@@ -43,7 +43,7 @@ __device__ inline void load_rows(const T* from, std::int64_t stride, int valid, 
   const int first = thread / packs, pack = thread % packs;
   if (first >= Step) return;
   from += first * stride + 8 * pack;
-  to += first * K + 8 * (pack ^ turn<K>(first));
+  to += first * K + 8 * (pack ^ swizzle<K>(first));
 #pragma unroll 1
   for (int r = first; r < Count; r += Step) {
     cp_async_16(to, from, r < valid);
@@ -69,9 +69,9 @@ struct Lane {
     const int lane = lane_index();
     const int left = lane % 16, right = lane % 8 + lane / 16 * 8;
     left_row = left * K;
-    left_pack = lane / 16 ^ turn<K>(left);
+    left_pack = lane / 16 ^ swizzle<K>(left);
     right_row = right * K;
-    right_pack = lane / 8 % 2 ^ turn<K>(right);
+    right_pack = lane / 8 % 2 ^ swizzle<K>(right);
   }
 
   // Rows [row, row + 16), elements [16 step, 16 step + 16) as the left operand.

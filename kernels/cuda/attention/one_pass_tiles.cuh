@@ -88,7 +88,7 @@ struct Operand {
       const int row = warp_index() * rows + lane / 4 + 8 * i;
 #pragma unroll
       for (int n = 0; n < Q / 8; ++n) {
-        T* const to = tile + row * Q + Lane<Q>::place(turn<Q>(row), n) + lane % 4 * 2;
+        T* const to = tile + row * Q + Lane<Q>::place(swizzle<Q>(row), n) + lane % 4 * 2;
         *reinterpret_cast<std::uint32_t*>(to) = words[n / 2][0][n % 2 * 2 + i];
       }
     }

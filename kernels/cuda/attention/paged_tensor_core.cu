@@ -37,7 +37,7 @@ __device__ inline void load_scattered(const T* any, T* to, const RowAt& row_at) 
 #pragma unroll 1
   for (int r = thread / packs; r < Count; r += Step) {
     const T* const from = row_at(r);
-    cp_async_16(to + r * K + 8 * (pack ^ turn<K>(r)),
+    cp_async_16(to + r * K + 8 * (pack ^ swizzle<K>(r)),
                 from == nullptr ? any : from + 8 * pack, from != nullptr);
   }
 }

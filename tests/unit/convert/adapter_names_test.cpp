@@ -16,7 +16,8 @@ TEST(AdapterNames, AreThoseOfTheLoadedModel) {
   EXPECT_EQ(names.stored_name(gate), "base_model.model.model.layers.1.mlp.gate.weight");
   for (const char* written : {"mlp", "block_sparse_moe"})
     EXPECT_EQ(
-        names.find(format("base_model.model.model.layers.1.{}.gate.weight", written)).name,
+        names.find(format("base_model.model.model.layers.1.{}.gate.weight", written))
+            .name,
         gate);
   EXPECT_EQ(names.find("base_model.model.model.layers.1.mlp.gates.weight").name, "");
   EXPECT_EQ(model::name_in_files(m, "mlp.gate"), "block_sparse_moe.gate");
