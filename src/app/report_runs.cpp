@@ -59,18 +59,17 @@ std::vector<io::DeckSetting> read_settings(const std::string& directory) {
   }
 }
 
+// Whether a folder is one of a run, which may have ended before its first step.
+bool is_run(const std::string& directory) {
+  const auto holds = [&](const char* name) { return is_there(directory + "/" + name); };
+  return holds("metrics.jsonl") || holds("deck.toml") || holds("status.toml");
+}
+
 ReportedRun read_run(const std::string& directory) {
   ReportedRun run;
   run.directory = without_slashes(directory);
   require(is_folder(run.directory), Status::missing_input,
           "{}: no such run; give the run.directory of its deck", run.directory);
-  const auto holds = [&](const char* name) {
-    return is_there(run.directory + "/" + name);
-  };
-  require(holds("metrics.jsonl") || holds("deck.toml") || holds("status.toml"),
-          Status::missing_input,
-          "{}: holds no metrics.jsonl, so it is no run; give the run.directory of a deck",
-          run.directory);
   run.name = last_name_of(run.directory);
   run.metrics = io::read_metrics(run.directory + "/metrics.jsonl", wants);
   run.state = run_state(run.directory);
@@ -149,6 +148,11 @@ std::vector<ReportedRun> read_runs(const std::vector<std::string>& words) {
     else
       runs.push_back(read_run(word));
   }
+  require(std::any_of(runs.begin(), runs.end(),
+                      [](const ReportedRun& run) { return is_run(run.directory); }),
+          Status::missing_input,
+          "{}: holds no metrics.jsonl, so it is no run; give the run.directory of a deck",
+          runs.front().directory);
   return runs;
 }
 

@@ -173,6 +173,7 @@ struct ModelConfig {
   // Texts may have as many positions as before, if not more.
   void set_sequence(std::int64_t length) {
     if (own_positions == 0 && length < sequence) own_positions = sequence;
+    if (length > own_positions) own_positions = 0;
     sequence = length;
   }
   // Whether positions turn by the length of the text, so that texts may have any: then

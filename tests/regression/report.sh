@@ -56,6 +56,10 @@ for plot in loss gradient-norm learning-rate tokens-per-second memory time; do
 done
 
 # Damaged, empty and absent metrics.
+mkdir "$work/none"
+run 1 report "$work/none"
+check "a folder that is no run" expect 66 "holds no metrics.jsonl, so it is no run"
+check "stays as it is" test -z "$(ls "$work/none")"
 mkdir "$work/empty" "$work/damaged"
 printf '{"step": 1, "loss": 2}\n{"step": 2, "lo\0\377\n[[[\n' >"$work/damaged/metrics.jsonl"
 echo 'state = [' >"$work/damaged/status.toml"
