@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/path.hpp"
 #include "io/checkpoint_folder.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/checkpoint_removal.hpp"
@@ -149,6 +150,12 @@ ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& 
   ChosenCheckpoint from;
   if (resume == "never") return from;
   if (resume != "auto") {
+    world.agree([&] {
+      require(world.rank() != 0 || is_there(resume), Status::missing_input,
+              "checkpoint.resume = \"{}\": nothing has that name: write \"auto\", "
+              "\"never\" or the path of a checkpoint",
+              resume);
+    });
     if (repair == Repair::yes) repair_latest(world, folder, steps, resume);
     from = named(world, config, folder, steps, find);
   }

@@ -313,7 +313,7 @@ rule capacity 65 2 'model.moe.capacity_factor = 1.5|parallel.context = 2' $moe \
 rule dense_expert 65 2 'parallel.expert = 2 has no meaning' parallel.expert=2
 rule experts 65 3 'model.moe.experts = 4|parallel.expert = 3|write' $moe \
   parallel.expert=3 batch.global=9
-rule absent_resume 66 1 'nowhere: there is no checkpoint here, nor' checkpoint.resume=nowhere
+rule absent_resume 66 1 'checkpoint.resume = "nowhere": nothing has that name' checkpoint.resume=nowhere
 rule expert_memory 65 2 'parallel.expert_memory = 0.5 is less than the even load' $moe \
   parallel.expert=2 parallel.expert_memory=0.5
 rule expert_ranks 78 2 'parallel.expert = 4 must divide the 2' $moe parallel.expert=4
