@@ -56,10 +56,10 @@ for plot in loss gradient-norm learning-rate tokens-per-second memory time; do
 done
 
 # Damaged, empty and absent metrics.
-mkdir "$work/none"
-run 1 report "$work/none"
+mkdir "$work/no_run"
+run 1 report "$work/no_run"
 check "a folder that is no run" expect 66 "holds no metrics.jsonl, so it is no run"
-check "stays as it is" test -z "$(ls "$work/none")"
+check "stays as it is" test -z "$(ls "$work/no_run")"
 mkdir "$work/empty" "$work/damaged"
 printf '{"step": 1, "loss": 2}\n{"step": 2, "lo\0\377\n[[[\n' >"$work/damaged/metrics.jsonl"
 echo 'state = [' >"$work/damaged/status.toml"
@@ -69,7 +69,7 @@ check "which is said at once" test "$(grep -c '^warning: .*metrics.jsonl' "$work
 check "names the damage" grep -q '2 lines of metrics.jsonl are damaged' "$work/pages/all.md"
 check "and what is empty" grep -q 'empty: metrics.jsonl has no step' "$work/pages/all.md"
 check "plots beside the page" grep -q 'no data' "$work/pages/all-time-2.svg"
-run 1 report "$work/none"
+run 1 report "$work/no_run"
 check "no such run" expect 66 'no such run'
 : >"$work/file"
 run 1 report "$one" --output "$work/file/page.md"
