@@ -69,7 +69,7 @@ check "which is said at once" test "$(grep -c '^warning: .*metrics.jsonl' "$work
 check "names the damage" grep -q '2 lines of metrics.jsonl are damaged' "$work/pages/all.md"
 check "and what is empty" grep -q 'empty: metrics.jsonl has no step' "$work/pages/all.md"
 check "plots beside the page" grep -q 'no data' "$work/pages/all-time-2.svg"
-run 1 report "$work/no_run"
+run 1 report "$work/none"
 check "no such run" expect 66 'no such run'
 : >"$work/file"
 run 1 report "$one" --output "$work/file/page.md"
