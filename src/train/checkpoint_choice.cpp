@@ -101,6 +101,24 @@ bool lies_in(const std::string& folder, const std::string& checkpoint) {
          parent_of(io::absolute_path(checkpoint)) == own;
 }
 
+// Opens what checkpoint.resume names. The name is asked for only behind a failure: each
+// look at it costs a request to the file system, on every start.
+std::shared_ptr<io::CheckpointReader> open_named(comm::World& world,
+                                                 const std::string& path) {
+  try {
+    return std::make_shared<io::CheckpointReader>(world, path);
+  } catch (const comm::Agreed& error) {
+    if (error.status() != Status::missing_input) throw;
+    world.agree([&] {
+      require(world.rank() != 0 || is_there(path), Status::missing_input,
+              "checkpoint.resume = \"{}\": nothing has that name: write \"auto\", "
+              "\"never\" or the path of a checkpoint",
+              path);
+    });
+    throw;
+  }
+}
+
 // What checkpoint.resume names, all digests compared. A run that began from somebody
 // else's checkpoint and has later ones of its own by now goes on from these, for that is
 // what the same command means after a stop: then there is no reader, or that of the
@@ -110,7 +128,7 @@ ChosenCheckpoint named(comm::World& world, const config::RunConfig& config,
                        const FindElsewhere& find) {
   ChosenCheckpoint from;
   from.path = config.checkpoint.resume;
-  from.reader = std::make_shared<io::CheckpointReader>(world, from.path);
+  from.reader = open_named(world, from.path);
   const std::int64_t step = from.reader->info().step;
   const std::int64_t newest = steps.empty() ? 0 : steps.front();
   bool own = false;
@@ -150,12 +168,6 @@ ChosenCheckpoint chosen_checkpoint(comm::World& world, const config::RunConfig& 
   ChosenCheckpoint from;
   if (resume == "never") return from;
   if (resume != "auto") {
-    world.agree([&] {
-      require(world.rank() != 0 || is_there(resume), Status::missing_input,
-              "checkpoint.resume = \"{}\": nothing has that name: write \"auto\", "
-              "\"never\" or the path of a checkpoint",
-              resume);
-    });
     if (repair == Repair::yes) repair_latest(world, folder, steps, resume);
     from = named(world, config, folder, steps, find);
   }
