@@ -17,6 +17,15 @@ constexpr __mmask32 every_word = ~__mmask32{0};
       _mm512_cvtne2ps_pbh(std::bit_cast<__m512>(second), std::bit_cast<__m512>(first)));
 }
 
+// Asks for `count` bytes of codes that are wanted 96 lines later. What a Zen 5 fetches by
+// itself keeps a core at three quarters of the rate at which it reads.
+[[gnu::always_inline]] inline void fetch_ahead(const std::uint8_t* codes,
+                                               std::int64_t count) {
+  constexpr std::int64_t line = 64, ahead = 96 * line;
+  for (std::int64_t at = 0; at < count; at += line)
+    __builtin_prefetch(codes + ahead + at);
+}
+
 // How many scales a step has at most, each of as many elements as the others.
 inline int most_scales_of_step(const CodedMatrix& m) {
   const std::int64_t width = m.layout.columns, before = m.layout.row(0).before;
@@ -199,9 +208,11 @@ struct InPairs {
     const std::uint8_t* codes = coded.codes_of(column);
     StepScales<scales_of_step> scales(coded, column);
     for (std::int64_t i = 0; i < whole; i += Pairs::step) {
+      constexpr std::int64_t bytes = Pairs::step / Code::codes_of_byte;
       scales.next();
+      fetch_ahead(codes, bytes);
       Pairs::add(sums, Pairs::read(x + i), Code::load(shared, codes, scales));
-      codes += Pairs::step / Code::codes_of_byte;
+      codes += bytes;
     }
     BFloat16 rest[Pairs::step] = {};
     if (whole < k) host::decode_part(m, numbers_of(m), column, whole, k, rest);

@@ -15,6 +15,7 @@
 #include "kernels/gemm/code_registers.hpp"
 #include "kernels/gemm/code_tables.hpp"
 #include "kernels/gemm/coded_rows.hpp"
+#include "kernels/gemm/e4m3_pairs.hpp"
 #include "kernels/gemm/finish.hpp"
 #include "kernels/gemm/workspace.hpp"
 #include "kernels/host/code_numbers.hpp"
@@ -233,9 +234,22 @@ struct Multiply {
     }
     return false;
   }
+#if defined(TRIREME_E4M3_PAIRS)
+  bool by_e4m3_tables() const {
+    using few_rows::E4m3InPairs;
+    if (m.type != CodeType::e4m3 || !E4m3InPairs::takes(m)) return false;
+    const auto* const x =
+        laid_out<BFloat16, E4m3InPairs, BFloat16, few_rows::Pairs::step>(a);
+    share<T, C>(c, m, 1, bias, E4m3InPairs{m, a.data<BFloat16>(), x});
+    return true;
+  }
+#endif
   // Of one row.
   bool by_pairs() const {
     if (!in_steps(m)) return false;
+#if defined(TRIREME_E4M3_PAIRS)
+    if (by_e4m3_tables()) return true;
+#endif
     switch (few_rows::most_scales_of_step(m)) {
       case 1: return pairs_with<1>();
       case 2: return pairs_with<2>();

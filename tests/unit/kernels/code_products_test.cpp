@@ -117,7 +117,8 @@ TEST(CodeProducts, HaveTheBitsOfNumbers) {
         cut.whole_columns = K + 11;
         for (const ScaleLayout& layout :
              {runs, cut, grid_of_scales(1, K, K, 0, 0), grid_of_scales(1, 32, K, 0, 5),
-              grid_of_scales(1, 32, K, 0, 64), grid_of_scales(128, 128, K, 126, 0)})
+              grid_of_scales(1, 32, K, 0, 64), grid_of_scales(128, 128, K, 126, 0),
+              grid_of_scales(128, 128, K, 125, 256)})
           for (const DType rounding : {DType::f32, DType::bf16, DType::f16})
             for (const bool zeros : {false, true}) {
               expect_all([&] {
