@@ -98,38 +98,56 @@ void LatentAttention::rotate(Pass& pass, const TensorView& x, std::int64_t heads
                 direction);
 }
 
-void LatentAttention::make_queries(Pass& pass, Saved& saved) const {
+LatentAttention::Entered LatentAttention::enter(Pass& pass, const TensorView& x_TD,
+                                                Saved& saved) const {
+  const DType dtype = x_TD.dtype();
+  const std::int64_t T = pass.tokens();
   const TensorView q_THK = columns(saved.qkv_TE).q_THK;
-  TensorView from = saved.x_TD;
+  Entered in;
+  if (has_small_query())
+    in.q_small_TQ = pass.saved.take(dtype, {T, config_.query_rank}, "attention.q_small");
+  in.latent_TC = pass.saved.take(dtype, {T, config_.latent + config_.rotary_width},
+                                 "attention.latent");
+  const bool in_parts = has_small_query() || !q_.operands.fp8();
+  region_.enter(pass.stream, pass.scratch, x_TD, in_parts,
+                [&](const Range& rows, const TensorView& x_RD) {
+                  const auto part = [&rows](const TensorView& all) {
+                    return all.rows(rows.begin, rows.count());
+                  };
+                  if (has_small_query())
+                    q_down_.forward(pass, x_RD, q_down_bias_.value, part(in.q_small_TQ),
+                                    saved.q_down);
+                  else
+                    q_.forward(pass, x_RD, {}, part(q_THK), saved.q);
+                  latent_down_.forward(pass, x_RD, latent_down_bias_.value,
+                                       part(in.latent_TC), saved.latent_down);
+                });
+  return in;
+}
+
+void LatentAttention::make_queries(Pass& pass, const Entered& in, Saved& saved) const {
+  const TensorView q_THK = columns(saved.qkv_TE).q_THK;
   if (has_small_query()) {
-    const Shape small = {pass.tokens(), config_.query_rank};
-    const TensorView raw_TQ = pass.saved.take(from.dtype(), small, "attention.q_small");
-    saved.q_small_TQ = pass.saved.take(from.dtype(), small, "attention.q_normed");
-    q_down_.forward(pass, from, q_down_bias_.value, raw_TQ, saved.q_down);
-    q_norm_->forward(pass, raw_TQ, saved.q_small_TQ, saved.q_norm);
-    from = saved.q_small_TQ;
+    saved.q_small_TQ = pass.saved.take(in.q_small_TQ.dtype(), in.q_small_TQ.shape(),
+                                       "attention.q_normed");
+    q_norm_->forward(pass, in.q_small_TQ, saved.q_small_TQ, saved.q_norm);
+    q_.forward(pass, saved.q_small_TQ, {}, q_THK, saved.q);
   }
-  q_.forward(pass, from, {}, q_THK, saved.q);
   rotate(pass, q_THK, heads_.count(), plain_width(), Direction::forward);
 }
 
-TensorView LatentAttention::make_latent(Pass& pass, Saved& saved) const {
-  const DType dtype = saved.x_TD.dtype();
+void LatentAttention::make_latent(Pass& pass, const Entered& in, Saved& saved) const {
   const std::int64_t T = pass.tokens(), C = config_.latent, R = config_.rotary_width;
-  const TensorView small_TC = pass.saved.take(dtype, {T, C + R}, "attention.latent");
-  saved.c_TC = pass.saved.take(dtype, {T, C}, "attention.latent normed");
-  latent_down_.forward(pass, saved.x_TD, latent_down_bias_.value, small_TC,
-                       saved.latent_down);
-  rotate(pass, small_TC.columns(C, R), 1, 0, Direction::forward);
-  latent_norm_->forward(pass, small_TC.columns(0, C), saved.c_TC, saved.latent_norm);
-  return small_TC;
+  saved.c_TC = pass.saved.take(in.latent_TC.dtype(), {T, C}, "attention.latent normed");
+  rotate(pass, in.latent_TC.columns(C, R), 1, 0, Direction::forward);
+  latent_norm_->forward(pass, in.latent_TC.columns(0, C), saved.c_TC, saved.latent_norm);
 }
 
 void LatentAttention::make_keys_and_values(Pass& pass, const TensorView& small_TC,
                                            Saved& saved) const {
   const ArenaScope scope(pass.scratch);
   Stream& stream = pass.stream;
-  const DType dtype = saved.x_TD.dtype();
+  const DType dtype = small_TC.dtype();
   const std::int64_t T = pass.tokens(), H = heads_.count(), C = config_.latent,
                      R = config_.rotary_width, N = plain_width(), V = config_.value_width;
   const TensorView up_TH = pass.scratch.take(dtype, {T, H * (N + V)}, "attention.up");
@@ -208,20 +226,19 @@ void LatentAttention::forward(Pass& pass, const TensorView& x_TD,
   const DType dtype = x_TD.dtype();
   const Recompute& again = pass.recompute;
   const std::int64_t T = pass.tokens();
-  // 1. enter the region
-  saved.x_TD = region_.enter(stream, pass.scratch, x_TD).wait();
-  // 2. queries, keys and values, 3. o = softmax(q k^T) v
   saved.qkv_TE = pass.saved.take(dtype, {T, 3 * heads_.count() * config_.head_width},
                                  "attention.qkv");
-  make_queries(pass, saved);
-  const TensorView small_TC = make_latent(pass, saved);
+  // 1. enter the region, 2. queries, keys and values, 3. o = softmax(q k^T) v
+  const Entered in = enter(pass, x_TD, saved);
+  make_queries(pass, in, saved);
+  make_latent(pass, in, saved);
   TensorView o_THV;
   if (pass.attention.is_cached()) {
     o_THV = pass.scratch.take(dtype, {T, heads_.count() * config_.value_width},
                               "attention.values");
-    attend_to_latents(pass, small_TC, saved, o_THV);
+    attend_to_latents(pass, in.latent_TC, saved, o_THV);
   } else {
-    make_keys_and_values(pass, small_TC, saved);
+    make_keys_and_values(pass, in.latent_TC, saved);
     attend(pass, pass.kept_unless(again.attention), saved);
     o_THV = values_of(pass, pass.scratch, saved.o_TE);
   }

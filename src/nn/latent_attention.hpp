@@ -80,9 +80,17 @@ class LatentAttention {
   };
   Columns columns(const TensorView& fused_TE) const;
   kernels::AttentionShape shape(Pass& pass) const;
-  void make_queries(Pass& pass, Saved& saved) const;
-  // The small vector: c, after its norm in saved.c_TC, and r, turned. [T, C + R].
-  TensorView make_latent(Pass& pass, Saved& saved) const;
+  // What is made of the rows that enter the region, of this rank's own while the others
+  // travel: the small query before its norm [T, Q], without one the queries themselves
+  // (not turned) in saved.qkv_TE, and the small vector: c before its norm, and r. [T, C +
+  // R].
+  struct Entered {
+    TensorView q_small_TQ, latent_TC;
+  };
+  Entered enter(Pass& pass, const TensorView& x_TD, Saved& saved) const;
+  void make_queries(Pass& pass, const Entered& in, Saved& saved) const;
+  // c after its norm in saved.c_TC, and r, turned where it is.
+  void make_latent(Pass& pass, const Entered& in, Saved& saved) const;
   void make_keys_and_values(Pass& pass, const TensorView& small_TC, Saved& saved) const;
   // o in [T, H V], by keys and values of earlier positions that are kept as small
   // vectors: queries are taken to them, in place of keys to queries.

@@ -116,13 +116,21 @@ void Moe::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
   Stream& stream = pass.stream;
   const TensorView partial_TD =
       pass.scratch.take(x_TD.dtype(), {pass.tokens(), config_.hidden}, "moe.partial");
-  // 1. enter the region
+  // 1. enter the region, with 3. the shared expert's inner values
   const Recompute& again = pass.recompute;
-  saved.x_TD = region_.enter(stream, pass.scratch, x_TD).wait();
+  if (has_shared()) shared_.take(pass, x_TD.dtype(), pass.tokens(), saved.shared);
+  saved.x_TD = region_.enter(stream, pass.scratch, x_TD,
+                             has_shared() && !shared_.up.operands.fp8(),
+                             [&](const Range& rows, const TensorView& x_RD) {
+                               if (!has_shared()) return;
+                               auto part = saved.shared.rows(rows);
+                               shared_.forward(pass, x_RD, part);
+                               saved.shared.up = part.up;
+                             });
   // 2. router: who goes where, with what weight
   route(pass, saved);
-  // 3. shared expert, 4. experts: a partial sum
-  if (has_shared()) shared_forward(pass, partial_TD, saved);
+  // 3. the shared expert's output, 4. experts: a partial sum
+  if (has_shared()) shared_output(pass, partial_TD, saved);
   if (saved.route.in_rounds())
     rounds_forward(pass, partial_TD, saved);
   else
@@ -192,10 +200,8 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
   return dx.wait();
 }
 
-void Moe::shared_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const {
+void Moe::shared_output(Pass& pass, const TensorView& y_TD, Saved& saved) const {
   const DType dtype = saved.x_TD.dtype();
-  shared_.take(pass, dtype, pass.tokens(), saved.shared);
-  shared_.forward(pass, saved.x_TD, saved.shared);
   if (!has_gate()) {
     shared_.down.forward(pass, saved.shared.a_NF, {}, y_TD, saved.shared.down);
     return;

@@ -140,8 +140,8 @@ class Moe {
   // The choice of experts by scores and a bias, which may be empty.
   void choose(Pass& pass, const TensorView& scores_TE, const TensorView& bias_E,
               const TensorView& choice_TK) const;
-  // y_TD (written) of the shared expert.
-  void shared_forward(Pass& pass, const TensorView& y_TD, Saved& saved) const;
+  // y_TD (written) of the shared expert, whose inner values are there.
+  void shared_output(Pass& pass, const TensorView& y_TD, Saved& saved) const;
   // Adds to dx_TD; the gradient of the up projection is returned for later.
   Linear::Gradient shared_backward(Pass& pass, const TensorView& dy_TD,
                                    const Saved& saved, const TensorView& dx_TD);

@@ -49,12 +49,13 @@ Transfer TensorRegion::sum(Edge::Change change, Stream& stream, Arena& arena,
   return {sum_TD, std::move(handles)};
 }
 
-void TensorRegion::enter(Stream& stream, Arena& arena, const TensorView& x_TD,
-                         bool in_parts, const Reader& read) const {
+TensorView TensorRegion::enter(Stream& stream, Arena& arena, const TensorView& x_TD,
+                               bool in_parts, const Reader& read) const {
   Transfer all = enter(stream, arena, x_TD);
   if (!in_parts || !gathers() || !cuts()) {
     const TensorView all_TD = all.wait();
-    return read({0, all_TD.dim(0)}, all_TD);
+    read({0, all_TD.dim(0)}, all_TD);
+    return all_TD;
   }
   const std::int64_t T = x_TD.dim(0) * size();
   const Range mine = part(T);
@@ -62,6 +63,7 @@ void TensorRegion::enter(Stream& stream, Arena& arena, const TensorView& x_TD,
   const TensorView all_TD = all.wait();
   for (const Range& others : {Range{0, mine.begin}, Range{mine.end, T}})
     if (others.count() > 0) read(others, all_TD.rows(others.begin, others.count()));
+  return all_TD;
 }
 
 bool TensorRegion::in_one_part(std::int64_t extent, Range range) const {

@@ -39,10 +39,11 @@ class TensorRegion {
   Transfer enter(Stream& stream, Arena& arena, const TensorView& x) const {
     return enter_.forward(group_, stream, arena, x);
   }
-  // Brings x together and has `read` read all of its rows: once as a whole, or in parts
-  // where that is asked for, in which case each is read alone, in no certain order.
-  void enter(Stream& stream, Arena& arena, const TensorView& x_TD, bool in_parts,
-             const Reader& read) const;
+  // Brings x together, which it returns, and has `read` read all of its rows: once as a
+  // whole, or in parts where that is asked for, in which case each is read alone, in no
+  // certain order.
+  TensorView enter(Stream& stream, Arena& arena, const TensorView& x_TD, bool in_parts,
+                   const Reader& read) const;
   Transfer leave(Stream& stream, Arena& arena, const TensorView& y) const {
     return leave_.forward(group_, stream, arena, y);
   }

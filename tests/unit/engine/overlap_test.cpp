@@ -97,6 +97,14 @@ model::ModelConfig tiny_latent() {
   return config;
 }
 
+// Layers of experts, of which all tokens use one.
+model::ModelConfig tiny_shared_expert() {
+  model::ModelConfig config = test::tiny_mixture(model::Architecture::deepseek_moe, S);
+  config.moe.dense_layers = 0;
+  config.moe.shared_experts = 1;
+  return config;
+}
+
 // The collectives of two blocks with their head. Each of the three modules that a rank
 // holds columns of (attention, feed-forward, head) ends backward with a sum over the
 // ranks.
@@ -190,14 +198,23 @@ TEST(Overlap, ProductsRunBesideTheGatherOfInputs) {
   EXPECT_EQ(with_products, 2 * 2);
 }
 
-// Forward multiplies a rank's own rows while those of others come for the first products
-// of attention and feed-forward, where products are cut. The head's gather is not.
+// Forward multiplies a rank's own rows while those of others come, where products are
+// cut: for the first product of attention and feed-forward, the two projections down of
+// latent attention, and the shared expert's first product. The head's gather has nothing
+// beside it: all ranks work at the logits of the same tokens.
 TEST(Overlap, ProductsOfOwnRowsRunBesideTheGatherOfOthers) {
+  const auto beside_gathers = [](const model::ModelConfig& model, int chunks) {
+    std::int64_t products = 0;
+    for (const Flight& flight : flights_of(model, true, {}, chunks).forward)
+      if (flight.kind == Collective::all_gather) products += flight.products;
+    return products;
+  };
+  constexpr int blocks = 2;
   for (const int chunks : {1, 2}) {
-    int with_products = 0;
-    for (const Flight& flight : flights_of(tiny_llama(), true, {}, chunks).forward)
-      if (flight.kind == Collective::all_gather) with_products += flight.products;
-    EXPECT_EQ(with_products, chunks == 1 ? 0 : 2 * 2);
+    const int cut = chunks == 1 ? 0 : 1;
+    EXPECT_EQ(beside_gathers(tiny_llama(), chunks), cut * blocks * 2);
+    EXPECT_EQ(beside_gathers(tiny_latent(), chunks), cut * blocks * (2 + 1));
+    EXPECT_EQ(beside_gathers(tiny_shared_expert(), chunks), cut * blocks * (1 + 1));
   }
 }
 
