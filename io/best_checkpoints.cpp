@@ -82,12 +82,15 @@ void BestCheckpoints::write(std::int64_t step) {
 }
 
 std::vector<std::int64_t> BestCheckpoints::among(
-    const std::vector<std::int64_t>& standing) {
-  if (!known_) return standing;
-  std::erase_if(losses_, [&](const auto& one) {
-    return std::find(standing.begin(), standing.end(), one.first) == standing.end();
-  });
-  const std::vector<std::int64_t> best = best_of(losses_, number_);
+    const std::vector<std::int64_t>& complete, const std::vector<std::int64_t>& all) {
+  if (!known_) return complete;
+  const auto has = [](const std::vector<std::int64_t>& steps, std::int64_t step) {
+    return std::find(steps.begin(), steps.end(), step) != steps.end();
+  };
+  std::erase_if(losses_, [&](const auto& one) { return !has(all, one.first); });
+  ValidationLosses candidates = losses_;
+  std::erase_if(candidates, [&](const auto& one) { return !has(complete, one.first); });
+  const std::vector<std::int64_t> best = best_of(candidates, number_);
   if (best.empty()) return best;
   try {
     const Directory folder = Directory::own(directory_);

@@ -15,8 +15,8 @@ inline constexpr auto best_name = "best";                 // the link
 inline constexpr auto best_file_name = "best.json";       // the losses
 using ValidationLosses = std::map<std::int64_t, double>;  // by step
 
-// Of the steps that have a loss at most `number`: the lowest first, and the earlier of
-// two that are equal.
+// At most `number` of the steps in `losses`, the lowest loss first; of equal losses the
+// earlier step first.
 std::vector<std::int64_t> best_of(const ValidationLosses& losses, int number);
 
 // `best.json` in the folder of checkpoints has the loss of each that was saved at a step
@@ -38,10 +38,12 @@ class BestCheckpoints {
   // Writes that the checkpoint of this step has the loss that was set, before it gets its
   // name. Throws Error(cannot_create) or Error(io).
   void write(std::int64_t step);
-  // The best of the steps whose checkpoints stand; all of them while losses are not
-  // known. Others are forgotten. Makes `best` point at the first, and says when that is
-  // another one; failing is a warning.
-  std::vector<std::int64_t> among(const std::vector<std::int64_t>& standing);
+  // The best of the steps whose checkpoints are complete; all of them while losses are
+  // not known. The loss of a step that is not in `all`, whose folders are there, is
+  // forgotten; one that only could not be read this time keeps its loss. Makes `best`
+  // point at the first, and logs it when that is another one; failing is a warning.
+  std::vector<std::int64_t> among(const std::vector<std::int64_t>& complete,
+                                  const std::vector<std::int64_t>& all);
 
  private:
   std::string directory_;

@@ -25,7 +25,8 @@ constexpr std::string_view trash_prefix = ".trash-";
 // Where a link is made before it gets its name.
 std::string new_link_name(const std::string& link) { return "." + link + ".tmp"; }
 
-// Of a newer program's no more is known, and they are not ours to remove.
+// False also where that cannot be found out now. Of a newer program's no more is known,
+// and they are not ours to remove.
 bool is_complete(const std::string& path) {
   try {
     return why_incomplete(path, 0, 0).empty();
@@ -64,14 +65,20 @@ std::size_t files_in(const std::string& path) {
       }));
 }
 
-// Of the complete checkpoints but that of `step`, ascending.
-std::vector<std::int64_t> complete_steps(const std::string& directory, std::int64_t step,
-                                         CompleteSteps& known) {
+// Of `steps`, which the directory has, those that are complete but `step`, ascending.
+std::vector<std::int64_t> complete_steps(const std::string& directory,
+                                         const std::vector<std::int64_t>& steps,
+                                         std::int64_t step, CompleteSteps& known) {
   CompleteSteps found;
   std::vector<std::int64_t> complete;
-  for (const std::int64_t other : steps_in(directory)) {
+  for (const std::int64_t other : steps) {
     const std::string path = directory + "/" + step_name(other);
-    const std::size_t files = files_in(path);
+    std::size_t files = 0;
+    try {
+      files = files_in(path);
+    } catch (const Error&) {
+      continue;  // whether it is complete is not known
+    }
     const auto before = known.find(other);
     const bool as_before = before != known.end() && before->second == files;
     if (other != step && !as_before && !is_complete(path)) continue;
@@ -178,12 +185,19 @@ std::vector<std::string> set_old_aside(const std::string& directory, std::int64_
                                        const Retention& retention, CompleteSteps& known,
                                        BestCheckpoints* best) {
   if (retention.keep <= 0 && best == nullptr) return {};
-  const std::vector<std::int64_t> complete = complete_steps(directory, step, known);
+  std::vector<std::int64_t> all;
+  try {
+    all = steps_in(directory);
+  } catch (const Error& error) {
+    log::warn("old checkpoints stay for now: {}", error.what());
+    return {};
+  }
+  const std::vector<std::int64_t> complete = complete_steps(directory, all, step, known);
   std::vector<std::int64_t> stay;
   if (best != nullptr) {
     std::vector<std::int64_t> standing = complete;
     standing.push_back(step);
-    stay = best->among(standing);
+    stay = best->among(standing, all);
   }
   if (retention.keep <= 0) return {};
   const Directory folder = Directory::own(directory);

@@ -75,10 +75,23 @@ std::string folder_in(const std::string& name) {
 
 std::vector<std::string> names_in(const std::string& directory) {
   std::vector<std::string> names;
+  const auto cannot_be_read = [&](int error) {
+    fail(error == EIO ? Status::io : Status::missing_input, "{}: cannot be read: {}",
+         directory, system_reason(error));
+  };
   const std::unique_ptr<DIR, int (*)(DIR*)> handle(::opendir(directory.c_str()),
                                                    ::closedir);
-  if (!handle) return names;
-  while (const dirent* entry = ::readdir(handle.get())) names.emplace_back(entry->d_name);
+  if (!handle) {
+    if (errno != ENOENT && errno != ENOTDIR) cannot_be_read(errno);
+    return names;
+  }
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = ::readdir(handle.get());
+    if (entry == nullptr) break;
+    names.emplace_back(entry->d_name);
+  }
+  if (errno != 0) cannot_be_read(errno);
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -108,7 +108,8 @@ bool is_member_name(const std::string& name);
 // Has it neither spaces nor control characters? Such texts are passed on word by word.
 bool is_word(const std::string& text);
 
-// Names in a directory, sorted; none if it cannot be read.
+// Names in a directory, sorted; none if there is no directory of this name. Throws
+// Error(missing_input) or Error(io) for one that cannot be read.
 std::vector<std::string> names_in(const std::string& directory);
 // "step-00000200".
 std::string step_name(std::int64_t step);

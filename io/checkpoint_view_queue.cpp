@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/path.hpp"
 
 namespace trireme::io {
 
@@ -70,8 +71,7 @@ void ViewQueue::make(const std::string& name) try {
   const auto folder = all->find(name);
   if (folder) maker_(*folder, [&] { return is_dropped(); });
 } catch (const std::exception& error) {
-  const auto there = names_in(directory_);
-  if (is_dropped() || !std::binary_search(there.begin(), there.end(), name)) return;
+  if (is_dropped() || !is_there(directory_ + "/" + name)) return;
   log::warn(
       "{}/{}: its views of whole tensors cannot be made: {}; the checkpoint is whole "
       "without them, and trireme inspect --make-views makes them",

@@ -104,14 +104,17 @@ std::string read_quantity(const DeckKey& key, const std::string& text,
   return "";
 }
 
-// "1-02:00:00", "02:00:00" or "2:00": days, hours, minutes and seconds, as Slurm has
-// them. False for any other text.
+// A time as Slurm has it: hours:minutes:seconds or minutes:seconds, or behind days and a
+// dash hours:minutes:seconds, hours:minutes or hours. Only the first number may be 60 or
+// more. False for any other text.
 bool read_clock(std::string_view text, double& seconds) {
   double days = 0;
+  bool has_days = false;
   if (const auto dash = text.find('-'); dash != std::string_view::npos) {
     const auto whole = parse_number<std::int64_t>(text.substr(0, dash));
     if (!whole || *whole < 0) return false;
     days = static_cast<double>(*whole);
+    has_days = true;
     text.remove_prefix(dash + 1);
   }
   double value = 0;
@@ -119,13 +122,14 @@ bool read_clock(std::string_view text, double& seconds) {
   for (bool more = true; more; ++parts) {
     const auto colon = text.find(':');
     const auto part = parse_number<std::int64_t>(text.substr(0, colon));
-    if (!part || *part < 0 || parts == 3) return false;
+    if (!part || *part < 0 || (parts > 0 && *part >= 60) || parts == 3) return false;
     value = 60 * value + static_cast<double>(*part);
     more = colon != std::string_view::npos;
     if (more) text.remove_prefix(colon + 1);
   }
-  if (parts < 2) return false;
-  if (days > 0) value *= parts == 2 ? 60 : 1;  // days-hours:minutes
+  if (!has_days && parts < 2) return false;
+  if (has_days)
+    for (; parts < 3; ++parts) value *= 60;  // days-hours or days-hours:minutes
   seconds = 86400 * days + value;
   return true;
 }
@@ -173,6 +177,9 @@ std::string read_seconds(const DeckKey& key, const TomlValue& raw, DeckValue& ou
   if (raw.kind != Kind::text) return read_real(key, raw, out);
   if (read_clock(raw.text, out.number)) return check_range(key, out.number);
   const std::string wrong = read_quantity(key, raw.text, time_units, out.number);
+  if (!wrong.empty() && raw.text.find(':') != std::string::npos)
+    return "expected a time such as \"2 h\", \"02:00:00\" (hours:minutes:seconds) or "
+           "\"1-02:00\" (days-hours:minutes)";
   return wrong.empty() ? check_range(key, out.number) : wrong;
 }
 

@@ -254,7 +254,7 @@ void MetricsFile::write(const Record& record) {
   const int error = errno;
   // No torn line is left before the next one; if this fails too, a resumed run drops it.
   const auto cut = [&] { return ::ftruncate(file_.get(), before); };
-  if (before >= 0 && uninterrupted(cut) != 0) errno = error;
+  if (before >= 0) static_cast<void>(uninterrupted(cut));
   fail(Status::io, "{}: write failed: {}", path_, system_reason(error));
 }
 

@@ -52,7 +52,7 @@ DataFile::DataFile(const std::string& path, bool keep_open, SourceKind kind)
   const FileState* const known = table != nullptr ? table->find(kind, path) : nullptr;
   if (known != nullptr && table->is_told()) {
     state_ = *known;
-    told_ = true;
+    state_is_from_rank_0_ = true;
     return;
   }
   struct ::stat s {};
@@ -80,33 +80,32 @@ DataFile::DataFile(DataFile&& other) noexcept
     : path_(std::move(other.path_)),
       kind_(other.kind_),
       state_(other.state_),
-      told_(other.told_),
+      state_is_from_rank_0_(other.state_is_from_rank_0_),
       key_(std::exchange(other.key_, 0)) {}
 
 std::shared_ptr<OpenFile> DataFile::opened() const {
   return open_data_files().use(key_, [this] {
     Descriptor file(open_for_reading(path_));
-    if (told_ && !file.is_open())
+    if (state_is_from_rank_0_ && !file.is_open())
       fail(Status::missing_input,
            "{}: cannot be read here, but on the host of rank 0: {}", path_,
            system_reason(errno));
     require(file.is_open(), Status::io, "{}: cannot be read any more: {}", path_,
             system_reason(errno));
-    if (told_) meet(state_of(file.get(), path_));
+    if (state_is_from_rank_0_) adopt_local_file(state_of(file.get(), path_));
     return file.release();
   });
 }
 
-// Another inode: another file, which is to have the same content.
-void DataFile::meet(const FileState& now) const {
-  if (now.inode == state_.inode) require_state(now);
+// Time and inode may differ from those on the host of rank 0, which may have a copy.
+void DataFile::adopt_local_file(const FileState& now) const {
   require(now.size == state_.size, Status::bad_content,
           "{}: has {} bytes here, and {} on the host of rank 0: give all hosts the same "
           "data",
           path_, now.size, state_.size);
   state_.modified_ns = now.modified_ns;  // not the size, which others may be reading
   state_.inode = now.inode;
-  told_ = false;
+  state_is_from_rank_0_ = false;
 }
 
 FileFacts DataFile::facts(const std::function<FileFacts()>& look) const {
@@ -119,11 +118,13 @@ FileFacts DataFile::facts(const std::function<FileFacts()>& look) const {
 }
 
 void DataFile::require_state(const FileState& now) const {
-  require(
-      now == state_, Status::io,
-      "{}: the file changed while it was in use ({} bytes, before {}); data must stay "
-      "as it is during a run",
-      path_, now.size, state_.size);
+  if (now == state_) return;
+  fail(Status::io,
+       "{}: the file changed while it was in use ({}); data must stay as it is during a "
+       "run",
+       path_,
+       now.size != state_.size ? format("{} bytes, before {}", now.size, state_.size)
+                               : "as large as before, but written or replaced since");
 }
 
 std::shared_ptr<const Hdf5File> DataFile::h5() const {

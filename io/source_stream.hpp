@@ -59,14 +59,14 @@ class DataFile {
   static FileState state_of(int descriptor, const std::string& path);
   std::shared_ptr<OpenFile> opened() const;
   void require_state(const FileState& now) const;
-  void meet(const FileState& now) const;
+  void adopt_local_file(const FileState& now) const;
 
   std::string path_;
   SourceKind kind_;
   // Those that were told become this host's own when the file is first opened, which
   // happens under OpenFiles' lock and before any thread compares.
   mutable FileState state_;
-  mutable bool told_ = false;
+  mutable bool state_is_from_rank_0_ = false;
   std::uint64_t key_ = 0;  // in open_data_files(); 0: moved from
 };
 

@@ -46,7 +46,8 @@ class GrowingFile {
     write(&value, sizeof value);
   }
   void sync() {
-    const bool closed = ::fsync(file_.get()) == 0 && file_.close();
+    const auto flush = [this] { return ::fsync(file_.get()); };
+    const bool closed = uninterrupted(flush) == 0 && file_.close();
     require(closed, Status::io, "{}: write failed: {}", path_, system_reason(errno));
   }
   // The file is synced.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/system_reason.hpp"
+#include "base/temporary_files.hpp"
 #include "io/files.hpp"
 
 namespace trireme::train {
@@ -37,14 +39,16 @@ std::string both(const std::string& one, const std::string& other) {
   return format("{} and {}", std::min(one, other), std::max(one, other));
 }
 
-// A file that only one of those who see a folder can make: it says who. False where
-// another has been first.
-bool put_claim(const std::string& path, const std::string& name) {
+// A file that only one of those who see a folder can make: it says who, while `claim`
+// lives. False where another has been first.
+bool put_claim(const std::string& path, const std::string& name,
+               std::optional<TemporaryFile>& claim) {
   Descriptor file(uninterrupted([&] {
     return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
                   0600);
   }));
   if (!file.is_open() && errno == EEXIST) return false;
+  if (file.is_open()) claim.emplace(path);
   require(file.is_open() && write_all(file.get(), name) && file.close(),
           Status::cannot_create, "{}: cannot be written on host {}: {}", path,
           host_in(name), system_reason(errno));
@@ -102,12 +106,13 @@ NodePlaces::NodePlaces(comm::World& world, const std::string& folder,
   const std::string path = folder + "/" + claim;
   std::string owner;
   bool first = false;
-  world.agree([&] { first = place_ == 0 && put_claim(path, name); });
+  std::optional<TemporaryFile> own_claim;
+  world.agree([&] { first = place_ == 0 && put_claim(path, name, own_claim); });
   world.agree([&] {
     if (place_ == 0 && !first) owner = io::read_text(path, 1 << 16);
   });
   world.barrier();
-  if (first) ::unlink(path.c_str());
+  own_claim.reset();
   if (world.max(owner.empty() ? 0 : 1) == 0) return;
   // 3. nodes with one owner are one
   const auto owners = world.gather_text(owner);

@@ -83,6 +83,7 @@ void ReferenceFile::write(const std::vector<ReferencePart>& parts) const {
   }
   file.close();
   unfinished.place([&] { folder.rename(draft, name); });
+  folder.sync();
 }
 
 io::Hdf5File ReferenceFile::open() const try {

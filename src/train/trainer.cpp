@@ -344,7 +344,10 @@ void Trainer::validate() {
   const auto beat = [this] { watchdog_.beat("validation", progress_.step); };
   const auto stops = [this] { return checkpoints_->stops_meanwhile(); };
   const auto loss = validation_->run(*engine_, mesh_, beat, stops);
-  if (!loss) return say_cut_short("the validation is");
+  if (!loss) {
+    if (checkpoints_->stops()) say_cut_short("the validation is");
+    return;
+  }
   progress_.validation_seconds = loss->seconds;
   progress_.validation_loss = loss->mean;
   progress_.validated_step = progress_.step;

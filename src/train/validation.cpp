@@ -9,6 +9,15 @@
 #include "train/answer_pass.hpp"
 
 namespace trireme::train {
+namespace {
+
+void warn_of_no_targets() {
+  log::warn(
+      "this validation has no loss: none of its tokens is a target; look at the masks of "
+      "data.validation_paths, or raise metrics.validate_sequences");
+}
+
+}  // namespace
 
 Validation::Validation(const config::RunConfig& config, const engine::SampleRoute& route,
                        const io::OpenSource& open)
@@ -87,7 +96,11 @@ std::optional<Validation::Loss> Validation::run_pairs(
     right += pair.rewards[0] > pair.rewards[1] ? 1 : 0;
     pairs += 1;
   }
-  return Loss{.mean = loss / std::max(pairs, 1.0), .right = right / std::max(pairs, 1.0)};
+  if (pairs == 0) {
+    warn_of_no_targets();
+    return {};
+  }
+  return Loss{.mean = loss / pairs, .right = right / pairs};
 }
 
 std::optional<Validation::Loss> Validation::run(engine::Engine& engine, comm::Mesh& mesh,
@@ -118,8 +131,12 @@ std::optional<Validation::Loss> Validation::run(engine::Engine& engine, comm::Me
                             documents_of(T));
   }
   engine.totals().sum_validation(loss, valid);
+  if (valid == 0) {
+    warn_of_no_targets();
+    return {};
+  }
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  return Loss{loss / std::max(valid, 1.0), time.count()};
+  return Loss{loss / valid, time.count()};
 }
 
 }  // namespace trireme::train

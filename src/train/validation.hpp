@@ -43,6 +43,7 @@ class Validation {
   bool due(std::int64_t step) const;
   // Collective over the mesh. `beat` is called before each round of microbatches.
   // `stops`: whether to leave off there, the same on all ranks; then there is no loss.
+  // Nor is there one, as a warning says, where no token is a target.
   std::optional<Loss> run(engine::Engine& engine, comm::Mesh& mesh,
                           const std::function<void()>& beat,
                           const std::function<bool()>& stops);

@@ -61,6 +61,14 @@ talk blend 2 data.source=blend data.paths=[] \
 check "blended with text" [ "$status" = 0 ]
 talk valid 1 "data.validation_paths=[\"$work/turns.jsonl\"]" metrics.validate_every=3
 check "validation on conversations" grep -q validation_loss "$work/valid/metrics.jsonl"
+# The first sample of a conversation with a long question holds nothing but the question.
+echo "{\"messages\":[{\"role\":\"user\",\"content\":\"$(seq -s ' ' 400)\"},{\"role\":\"assistant\",\"content\":\"yes\"}]}" \
+  >"$work/long.jsonl"
+turns without 1 data.packing=concatenate metrics.validate_sequences=1 metrics.validate_every=3 \
+  "data.validation_paths=[\"$work/long.jsonl\"]"
+check "validation without a target" [ "$status" = 0 ]
+check "it says so" grep -q 'this validation has no loss' "$work/out"
+check "and records no loss" [ -z "$(field "$work/without/metrics.jsonl" validation_loss)" ]
 
 # What is refused.
 echo '{"messages":[{"role":"user"' >>"$work/turns.jsonl"

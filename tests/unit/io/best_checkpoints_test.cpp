@@ -35,7 +35,7 @@ class Best : public testing::Test {
     best.read();
     best.write(step);
     standing_.push_back(step);
-    return best.among(standing_);
+    return best.among(standing_, standing_);
   }
   std::string file() const { return path_ + "/" + best_file_name; }
   std::string text() const {
@@ -65,6 +65,17 @@ TEST_F(Best, AnotherStartKnowsThem) {
   EXPECT_EQ(save(again, 8, 0.2), (Steps{8, 4}));
   EXPECT_EQ(link(), "step-00000008");
   EXPECT_NE(text().find("0.3333333333333333"), std::string::npos) << text();
+}
+
+// A file system may fail for a moment: what cannot be read then is not forgotten.
+TEST_F(Best, AStepThatCannotBeReadKeepsItsLoss) {
+  BestCheckpoints best(path_, 1);
+  EXPECT_EQ(save(best, 2, 0.25), Steps{2});
+  EXPECT_EQ(save(best, 4, 0.5), Steps{2});
+  EXPECT_EQ(best.among({4}, standing_), Steps{4});
+  EXPECT_EQ(save(best, 6, 0.75), Steps{2});
+  EXPECT_EQ(best.among({4, 6}, {4, 6}), Steps{4}) << "it was removed";
+  EXPECT_EQ(best.among(standing_, standing_), Steps{4});
 }
 
 // Of steps without a validation, or with a loss that is no number, none is the best.

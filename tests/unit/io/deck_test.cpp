@@ -167,8 +167,8 @@ TEST(Deck, Messages) {
       {"data.paths = [\"a\", 1]", "element 2, 1: expected text"},
       {"data.cache = \"4 GiBs\"", "unknown unit 'GiBs'; the units are B, kB"},
       {"data.cache = \"0.3 B\"", "is not a whole number of bytes"},
-      {"run.limit = \"1:2:3:4\"", "unknown unit ':2:3:4'"},
-      {"run.limit = \"-1:00\"", "unknown unit ':00'"},
+      {"run.limit = \"1:2:3:4\"", "\"02:00:00\" (hours:minutes:seconds)"},
+      {"run.limit = \"-1:00\"", "\"1-02:00\" (days-hours:minutes)"},
       {"run.limit = \"half an hour\"",
        "expected a time (seconds, or text such as \"30 "
        "min\")"},
@@ -275,12 +275,20 @@ TEST(Deck, SizesAndTimes) {
                                                      {"\"30:00\"", 1800},
                                                      {"\"1:30:05\"", 5405},
                                                      {"\"1-02:00:00\"", 93600},
-                                                     {"\"2-12:30\"", 217800}});
+                                                     {"\"2-12:30\"", 217800},
+                                                     {"\"0-02:00\"", 7200},
+                                                     {"\"1-12\"", 129600},
+                                                     {"\"90:00\"", 5400}});
   for (const auto& [text, seconds] : times)
     EXPECT_EQ(parse(minimal, {std::string("run.limit=") + text})[limit], seconds);
   for (const char* wrong : {"\"-1 B\"", "\"9999999 PiB\"", "\"1e3 B\"", "\"4\"", "\" B\"",
                             "\"\"", "\"inf B\"", "\"nan B\"", "-1", "1.5"})
     EXPECT_EQ(thrown_by(minimal, {std::string("data.cache=") + wrong}).status,
+              Status::command_line)
+        << wrong;
+  for (const char* wrong : {"\"1:90:00\"", "\"1:00:60\"", "\"1:2:3:4\"", "\"-1-2\"",
+                            "\"1-\"", "\"2:x\"", "\"1-2-3\""})
+    EXPECT_EQ(thrown_by(minimal, {std::string("run.limit=") + wrong}).status,
               Status::command_line)
         << wrong;
 }
