@@ -40,15 +40,16 @@ std::optional<std::size_t> rank_without_gpu(std::span<const RankDevice> ranks) {
   const RankDevice& where = ranks[one];
   if (where.uuid != ranks[other].uuid)
     fail(Status::resources,
-         "comm.backend = nccl, but ranks {} and {} compute on instances (MIG) of GPU {} "
-         "of host {}, which NCCL takes for one GPU: set comm.backend = mpi",
+         "comm.backend = \"nccl\", but ranks {} and {} compute on instances (MIG) of GPU "
+         "{} "
+         "of host {}, which NCCL takes for one GPU: set comm.backend = \"mpi\"",
          where.rank, ranks[other].rank, where.card, where.host);
-  fail(
-      Status::resources,
-      "comm.backend = nccl, but ranks {} and {} share GPU {} of host {}, which NCCL does "
-      "not allow: start as many ranks on a node as it has GPUs, or set comm.backend = "
-      "mpi",
-      where.rank, ranks[other].rank, where.card, where.host);
+  fail(Status::resources,
+       "comm.backend = \"nccl\", but ranks {} and {} share GPU {} of host {}, which NCCL "
+       "does "
+       "not allow: start as many ranks on a node as it has GPUs, or set "
+       "comm.backend = \"mpi\"",
+       where.rank, ranks[other].rank, where.card, where.host);
 }
 
 }  // namespace
@@ -104,13 +105,14 @@ Transport choose_transport(Backend backend, std::span<const RankDevice> ranks,
   const auto two = sharers(ranks, Of::card);
   if (nccl_is_built && !without && !two) return Transport::nccl;
   if (backend == Backend::automatic) return Transport::mpi;
-  require(nccl_is_built, Status::resources,
-          "comm.backend = nccl, but this program was built without NCCL: build it with "
-          "-DTRIREME_CUDA=ON, or set comm.backend = mpi");
+  require(
+      nccl_is_built, Status::resources,
+      "comm.backend = \"nccl\", but this program was built without NCCL: build it with "
+      "-DTRIREME_CUDA=ON -DTRIREME_NCCL=ON, or set comm.backend = \"mpi\"");
   if (without)
     fail(Status::resources,
-         "comm.backend = nccl, but rank {} (host {}) computes on no GPU: set "
-         "run.device = cuda, or comm.backend = mpi",
+         "comm.backend = \"nccl\", but rank {} (host {}) computes on no GPU: set "
+         "run.device = \"cuda\", or comm.backend = \"mpi\"",
          ranks[*without].rank, ranks[*without].host);
   refuse_one_card(ranks, two->first, two->second);
 }

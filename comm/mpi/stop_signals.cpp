@@ -50,19 +50,22 @@ const char* name_of_signal(int signal) {
 // The other ranks end by MPI_Abort, rank 0 before them: it writes the files.
 [[noreturn]] void leave(int signal) {
   const auto status = static_cast<Status>(128 + signal);
+  // The world may go meanwhile, with a main thread that ends its work.
   const WorldState* const state = current_state();
+  const int rank = state == nullptr ? 0 : state->rank;
+  const int size = state == nullptr ? 1 : state->size;
   // Whatever else hangs, the process ends.
   std::thread([status] {
     std::this_thread::sleep_for(std::chrono::milliseconds(800));
     ::_exit(static_cast<int>(status));
   }).detach();
-  if (state != nullptr && state->rank > 0)
+  if (rank > 0)
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   else
     log::error(std::string("trireme: ended by ") + name_of_signal(signal));
   remove_temporary_files();
   std::fflush(stdout);
-  if (state != nullptr && state->size > 1) abort_job(status);
+  if (size > 1) abort_job(status);
   ::_exit(static_cast<int>(status));
 }
 

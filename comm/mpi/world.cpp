@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -29,7 +30,8 @@
 namespace trireme::comm {
 namespace {
 
-WorldState* state_of_process = nullptr;
+// Threads that take signals read it.
+std::atomic<WorldState*> state_of_process = nullptr;
 
 // Ranks that the launcher says it started in this job; 0: it says nothing.
 // mpirun tells its own number, and inherits Slurm's variables from the allocation, where

@@ -14,7 +14,7 @@ std::unique_ptr<DeviceTransport> make_nccl_transport(MpiGroup&, Device, Links, b
   fail(Status::resources,
        "this program was built without NCCL: build it with -DTRIREME_CUDA=ON "
        "-DTRIREME_NCCL=ON, or "
-       "set comm.backend = mpi");
+       "set comm.backend = \"mpi\"");
 }
 
 }  // namespace trireme::comm

@@ -97,7 +97,7 @@ int with_output(comm::World& world, int status) {
     });
   } else if (const std::string why = output::why_lost();
              world.rank() == 0 && !why.empty()) {
-    log::error(format("trireme: warning: standard output is not whole: {}", why));
+    log::warn_beside_output("standard output is not whole: {}", why);
   }
   return status;
 }

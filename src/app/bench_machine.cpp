@@ -10,10 +10,12 @@
 #include <cmath>
 #include <functional>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/cpu_place.hpp"
+#include "base/descriptor.hpp"
 #include "base/error.hpp"
 #include "base/median.hpp"
 #include "base/memory.hpp"
@@ -159,7 +161,7 @@ class MachineBench {
 
   void files(plan::Machine& m, const std::string& path) {
     // Large beside what it costs to sync any file.
-    const std::vector<char> block(seconds_ < 0.1 ? 4 << 20 : 32 << 20, 'x');
+    std::vector<char> block(seconds_ < 0.1 ? 4 << 20 : 32 << 20, 'x');
     const std::string mine = path + "." + std::to_string(world_.rank());
     world_.barrier();
     double writing = 0, reading = 0;
@@ -203,24 +205,35 @@ class MachineBench {
     return {rate, latency, overlap};
   }
 
-  static void transfer(const std::string& path, std::vector<char> block, double& writing,
+  // Seconds that a file of this size takes to be written and to be read.
+  static void transfer(const std::string& path, std::span<char> block, double& writing,
                        double& reading) {
-    const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    require(file >= 0, Status::cannot_create,
-            "'{}' cannot be created, to measure the file system: {}", path,
+    const Descriptor file(
+        ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    require(file.is_open(), Status::cannot_create,
+            "{}: cannot be created, to measure the file system: {}", path,
             system_reason(errno));
     ::unlink(path.c_str());
     auto start = Clock::now();
-    const auto size = static_cast<::ssize_t>(block.size());
-    const bool written =
-        ::write(file, block.data(), block.size()) == size && ::fsync(file) == 0;
+    const auto flush = [&] { return ::fsync(file.get()); };
+    require(
+        write_all(file.get(), {block.data(), block.size()}) && uninterrupted(flush) == 0,
+        Status::io, "{}: cannot be written, to measure the file system: {}", path,
+        system_reason(errno));
     writing = seconds_since(start);
-    ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
     start = Clock::now();
-    const bool read = written && ::pread(file, block.data(), block.size(), 0) == size;
+    std::size_t done = 0;
+    while (done < block.size()) {
+      const ::ssize_t count = uninterrupted([&] {
+        return ::pread(file.get(), block.data() + done, block.size() - done,
+                       static_cast<off_t>(done));
+      });
+      require(count > 0, Status::io, "{}: cannot be read, to measure the file system: {}",
+              path, system_reason(errno));
+      done += static_cast<std::size_t>(count);
+    }
     reading = seconds_since(start);
-    ::close(file);
-    require(read, Status::io, "'{}' cannot be written and read", path);
   }
 
   // Of one head and pair of positions of that head width: forward and backward.

@@ -25,6 +25,7 @@
 #include "base/temporary_files.hpp"
 #include "data/text_source.hpp"
 #include "infer/evaluation.hpp"
+#include "infer/sampler.hpp"
 #include "io/hdf5_file.hpp"
 #include "io/host_copy.hpp"
 #include "kernels/elementwise.hpp"
@@ -195,7 +196,7 @@ std::int64_t target_tokens(const io::SampleSource& source, std::int64_t sequence
 void report(const io::SampleSource& source, const infer::Evaluation& result) {
   log::info("{}", source.describe());
   require(std::isfinite(result.loss()), Status::bad_content, "the loss is {}: {}",
-          result.loss(), why_no_number);
+          result.loss(), infer::why_not_finite);
   log::info("loss {}  perplexity {}  tokens {}", exact(result.loss()),
             fixed(std::exp(result.loss()), 4), result.tokens);
 }

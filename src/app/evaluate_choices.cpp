@@ -19,6 +19,7 @@
 #include "base/path.hpp"
 #include "base/text.hpp"
 #include "comm/mesh.hpp"
+#include "infer/sampler.hpp"
 #include "infer/text_scores.hpp"
 #include "io/files.hpp"
 #include "kernels/runtime/runtime.hpp"
@@ -81,7 +82,7 @@ void check_scores(const ChoiceFile& file, const std::string& path,
       const double score = scores[text++];
       require(std::isfinite(score), Status::bad_content,
               "{}: line {}: the log-likelihood of choice {} is {}: {}", one_line(path),
-              question.line, choice, score, why_no_number);
+              question.line, choice, score, infer::why_not_finite);
     }
 }
 

@@ -166,10 +166,10 @@ int generate(comm::World& world, const Arguments& given) {
   if (model == nullptr) return 0;
   infer::Generator generator(*model, pipeline, capacity);
   if (world.rank() == 0 && std::ssize(request.prompt) > capacity)
-    log::error(
-        format("warning: the prompt has {} tokens and the model {} positions: what "
-               "comes first of it is not read",
-               std::ssize(request.prompt), capacity));
+    log::warn_beside_output(
+        "the prompt has {} tokens and the model {} positions: what comes first of it is "
+        "not read",
+        std::ssize(request.prompt), capacity);
   Printer printer(world.rank() == 0, text, request.how.end_tokens);
   for (const auto token : request.prompt) printer.put(token);
   generator.generate(request.prompt, request.how.tokens,

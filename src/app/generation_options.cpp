@@ -129,12 +129,12 @@ GenerationDefaults generation_defaults(const Arguments& arguments,
                                        const ModelText& text, std::int64_t usual_tokens) {
   const Settings settings(arguments.words().front());
   // Standard output has the texts.
-  if (const std::string left = settings.not_done();
-      !left.empty() && log::speaks(log::Level::warning))
-    log::error(
-        format("warning: {} asks for {}, which is not done here: texts differ from "
-               "those of programs that do it",
-               settings.source(), left));
+  if (const std::string left = settings.not_done(); !left.empty())
+    log::warn_beside_output(
+        "{} asks for {}, which is not done here: texts differ from those of programs "
+        "that "
+        "do it",
+        settings.source(), left);
   GenerationDefaults all;
   infer::SamplerConfig& sampler = all.sampler;
   constexpr double any = 1e6;

@@ -179,7 +179,7 @@ InitAnswers ask_all(const Arguments& arguments, Interview& interview,
     out.sequence = positions;  // they are learned
   out.batch = interview.ask_number("--batch", "How many sequences has a step?",
                                    multiple_of(out.ranks, fresh ? 64 : 16), 1,
-                                   65'536 * out.ranks);
+                                   std::int64_t{65'536} * out.ranks);
   out.steps = interview.ask_number("--steps", "How many steps?", fresh ? 1000 : 200, 1,
                                    1'000'000'000'000);
   return out;

@@ -2,16 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/named_model.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
 
 #include "app/deck_arguments.hpp"
+#include "app/shell.hpp"
+#include "base/path.hpp"
 #include "config/keys.hpp"
 #include "config/start_model.hpp"
 #include "convert/model_folder.hpp"
+#include "io/checkpoint_manifest.hpp"
 #include "io/deck_toml.hpp"
 #include "io/files.hpp"
 
@@ -43,7 +44,7 @@ std::string name_of_folder(const std::string& path) {
 
 std::string tokenizer_of(const std::string& folder) {
   for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model"})
-    if (fs::exists(fs::path(folder) / name)) return folder;
+    if (is_there(folder + "/" + name)) return folder;
   return "";
 }
 
@@ -75,16 +76,12 @@ NamedModel of_folder(const std::string& path) {
     return out;
   }
   NamedModel out = of_config(convert::read_folder_config(path));
-  const bool weights = std::any_of(
-      fs::directory_iterator(path), fs::directory_iterator(),
-      [](const auto& entry) { return entry.path().extension() == ".safetensors"; });
-  if (weights) out.weights = path;
+  const auto names = io::names_in(path);
+  if (std::any_of(names.begin(), names.end(),
+                  [](const std::string& name) { return name.ends_with(".safetensors"); }))
+    out.weights = path;
   out.tokenizer = tokenizer_of(path);
   return out;
-}
-
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
 }  // namespace
@@ -95,14 +92,6 @@ std::string plain_name(std::string text) {
         letter != '_')
       letter = '-';
   return text.empty() ? "model" : text;
-}
-
-std::string path_of_program() {
-  std::string path(4096, '\0');
-  const ::ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
-  if (length <= 0 || length == static_cast<::ssize_t>(path.size())) return "";
-  path.resize(static_cast<std::size_t>(length));
-  return path;
 }
 
 std::string model_deck_path(const std::string& name) {
@@ -129,7 +118,7 @@ std::vector<std::string> model_names() {
 
 bool names_model(const std::string& word) {
   std::error_code ignored;
-  if (fs::is_directory(word, ignored) || ends_with(word, ".json")) return true;
+  if (fs::is_directory(word, ignored) || word.ends_with(".json")) return true;
   return !fs::exists(word, ignored) && !model_deck_path(word).empty();
 }
 
@@ -140,9 +129,9 @@ NamedModel read_named_model(const std::string& word) {
   if (fs::is_directory(word, ignored)) {
     out = of_folder(word);
     out.name = name_of_folder(word);
-  } else if (ends_with(word, ".toml") && there) {
+  } else if (word.ends_with(".toml") && there) {
     out = of_deck(word);
-  } else if (there || ends_with(word, ".json")) {
+  } else if (there || word.ends_with(".json")) {
     out = of_config(
         convert::parse_folder_config(io::read_text(word, most_config_bytes), word));
     out.name = name_of_folder(fs::absolute(word).parent_path().string());

@@ -64,7 +64,4 @@ std::string plan_deck(const NamedModel& named, const DeckWishes& wishes, int ran
 // "-" stay, anything else becomes "-"; "model" for nothing.
 std::string plain_name(std::string text);
 
-// Of the running program; "": not known.
-std::string path_of_program();
-
 }  // namespace trireme::app

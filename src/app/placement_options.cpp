@@ -252,8 +252,9 @@ class Planner {
                       has_limit ? bytes_text(limit) : ""});
       if (has_limit && bytes + places > limit)
         over += format(
-            "  {}: two modules that pass through take {}, more than there may be: "
-            "nothing stays there\n",
+            "  {}: the two buffers that weights are streamed through take {}, more than "
+            "--max-memory allows here: no weights stay there, and the limit is "
+            "exceeded\n",
             where, bytes_text(places));
     };
     for (std::size_t s = 0; s < stages_; ++s) {

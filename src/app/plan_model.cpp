@@ -50,17 +50,15 @@ double elements_of(const std::vector<Param*>& params) {
 double state_bytes(const infer::LoadedModel& model) {
   const model::ModelConfig& m = model.config();
   const Range layers = model.stage().config().blocks;
+  const infer::StateShapes shapes = infer::state_shapes(model);
+  const auto bytes_of = [](const Shape& shape, DType type) {
+    return static_cast<double>(shape.elements()) * static_cast<double>(size_of(type));
+  };
   double bytes = 0;
-  for (std::int64_t layer = layers.begin; layer < layers.end; ++layer) {
-    if (!m.is_linear(layer)) continue;
-    const auto& of = m.attention.linear;
-    const std::int64_t keys = model.region().part(of.key_heads).count(),
-                       values = keys * (of.value_heads / of.key_heads);
-    bytes += static_cast<double>(static_cast<std::int64_t>(size_of(model.dtype())) *
-                                     (of.taps - 1) *
-                                     (2 * keys * of.key_width + values * of.value_width) +
-                                 4 * values * of.key_width * of.value_width);
-  }
+  for (std::int64_t layer = layers.begin; layer < layers.end; ++layer)
+    if (m.is_linear(layer))
+      bytes += bytes_of(shapes.tail, model.dtype()) +
+               bytes_of(shapes.state, accumulator_of(model.dtype()));
   return bytes;
 }
 

@@ -43,7 +43,11 @@ void judge(const std::string& directory, RunState& state) {
   state.steps = status->steps;
   state.status = status->status;
   if (state.phase == RunPhase::running) return;
-  if (status->running) {
+  if (const auto holder =
+          status->running ? io::RunLock::holder(directory) : std::nullopt) {
+    state.phase = RunPhase::running;  // it began between the two looks
+    state.note = holder->describe();
+  } else if (status->running) {
     state.phase = RunPhase::failed;
     state.note = "was killed";
   } else if (status->status == Status::done) {

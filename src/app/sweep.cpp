@@ -1,10 +1,6 @@
 // `trireme sweep`: a manifest and a job array of a parameter sweep, and its state.
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -62,10 +58,11 @@ class Problems {
 };
 
 std::string absolute(const std::string& path) {
-  std::array<char, PATH_MAX> real{};
-  require(::realpath(path.c_str(), real.data()) != nullptr, Status::missing_input,
-          "{}: cannot be resolved", path);
-  return real.data();
+  std::error_code error;
+  const auto whole = std::filesystem::canonical(path, error);
+  require(!error, Status::missing_input, "{}: its absolute path cannot be found: {}",
+          path, error.message());
+  return whole.string();
 }
 
 // What `trireme train` will be given for a point whose run lies in `directory`.
@@ -96,10 +93,8 @@ void check_directory(const SweepManifest& manifest, const std::string& deck) {
 }
 
 std::string this_program() {
-  std::array<char, PATH_MAX> path{};
-  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
-  return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length))
-                    : "trireme";
+  const std::string path = path_of_program();
+  return path.empty() ? "trireme" : path;
 }
 
 // Checks every point's deck, in the file that the user names, and fills in the digests.
@@ -226,13 +221,17 @@ int sweep(comm::World& world, const Arguments& given) {
         {"--json", false},      {"--csv", false},   {"--all", false}};
     arguments.parse(usage, options, 0, 10000);
     const bool asks = arguments.has("--status") || arguments.has("--resubmit");
-    require(asks == arguments.words().empty() &&
-                !(arguments.has("--status") && arguments.has("--resubmit")) &&
-                !(asks && (arguments.has("--grid") || arguments.has("--list") ||
-                           arguments.has("--directory") || arguments.has("--ranks"))),
-            Status::command_line,
+    require(asks || !arguments.words().empty(), Status::command_line,
             "which deck, or which --status FILE or --resubmit FILE?{}",
             usage_below(usage));
+    require(!arguments.has("--status") || !arguments.has("--resubmit"),
+            Status::command_line, "--status and --resubmit exclude each other");
+    for (const auto* option : {"--grid", "--list", "--directory", "--ranks"})
+      require(!asks || !arguments.has(option), Status::command_line,
+              "{} makes a sweep: leave it out with --status or --resubmit", option);
+    require(!asks || arguments.words().empty(), Status::command_line,
+            "--status and --resubmit take no deck: leave '{}' out",
+            asks && !arguments.words().empty() ? arguments.words().front() : "");
     for (const auto* option : {"--json", "--csv"})
       require(arguments.has("--status") || !arguments.has(option), Status::command_line,
               "{} goes with --status", option);

@@ -15,6 +15,7 @@
 #include "text/bpe_trainer.hpp"
 #include "text/corpus.hpp"
 #include "text/tokenizer.hpp"
+#include "text/utf8.hpp"
 
 namespace trireme::app {
 namespace {
@@ -31,6 +32,9 @@ void train_tokenizer(const Arguments& arguments, int threads) {
   training.size = arguments.integer("--train", 0, least_size, most_size);
   training.min_frequency = arguments.integer("--min-frequency", 0, 0, INT64_C(1) << 40);
   training.end_token = arguments.text("--end-token", "<|endoftext|>");
+  require(!training.end_token.empty() &&
+              text::valid_bytes(training.end_token) == training.end_token.size(),
+          Status::command_line, "--end-token has to be text in UTF-8, and not empty");
   std::optional<std::string> field;
   if (arguments.has("--field")) field = arguments.text("--field", "");
   Directory(parent_of(path)).require_file(last_name_of(path));

@@ -56,6 +56,13 @@ void warn(std::string_view text, const Args&... args) {
 // Writes one line to standard error whatever the rank.
 void error(std::string_view text);
 
+// A warning on standard error, where warn() would speak: for commands whose standard
+// output is data.
+template <class... Args>
+void warn_beside_output(std::string_view text, const Args&... args) {
+  if (speaks(Level::warning)) error("trireme: warning: " + format(text, args...));
+}
+
 // Waits until standard error has been read, where it is a pipe, but not for longer than a
 // second. mpirun ends all ranks once one of them leaves with a status other than 0, and
 // drops what it has not read of the others: rank 0 lets its message arrive first.

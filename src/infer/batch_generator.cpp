@@ -214,6 +214,7 @@ void BatchGenerator::start(Stream& stream, int lane) {
   const TensorView rows_RD = sampled_rows(pass, step, x_TD);
   gather_vocabulary(model_, pass, model_.stage().logits(pass, rows_RD), landing_,
                     logits_);
+  chain_.finish_results(lane);  // step.results may still be on their way
   sample(step, logits_);
   if (model_.part().stages > 1)
     chain_.send_back(stream, step.results.view().rows(0, samples(step)), lane);

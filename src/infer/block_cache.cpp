@@ -14,15 +14,6 @@ std::size_t group_of(const std::vector<std::int64_t>& windows, std::int64_t wind
                                   windows.begin());
 }
 
-// Shapes of what a recurrent layer of this rank keeps of one text.
-std::pair<Shape, Shape> state_shapes(const LoadedModel& model) {
-  const auto& of = model.config().attention.linear;
-  const std::int64_t keys = model.region().part(of.key_heads).count(),
-                     values = keys * (of.value_heads / of.key_heads);
-  return {{of.taps - 1, 2 * keys * of.key_width + values * of.value_width},
-          {values, of.key_width * of.value_width}};
-}
-
 }  // namespace
 
 std::vector<std::int64_t> cache_windows(const model::ModelConfig& model) {
@@ -32,6 +23,14 @@ std::vector<std::int64_t> cache_windows(const model::ModelConfig& model) {
   std::sort(windows.begin(), windows.end());
   windows.erase(std::unique(windows.begin(), windows.end()), windows.end());
   return windows;
+}
+
+StateShapes state_shapes(const LoadedModel& model) {
+  const auto& linear = model.config().attention.linear;
+  const std::int64_t keys = model.region().part(linear.key_heads).count(),
+                     values = keys * (linear.value_heads / linear.key_heads);
+  return {{linear.taps - 1, 2 * keys * linear.key_width + values * linear.value_width},
+          {values, linear.key_width * linear.value_width}};
 }
 
 CacheRows cache_rows(const LoadedModel& model) {

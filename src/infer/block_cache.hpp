@@ -35,6 +35,14 @@ struct CacheRows {
 };
 CacheRows cache_rows(const LoadedModel& model);
 
+// What a layer with linear attention of this rank keeps of one text: the last inputs of
+// its convolution [taps - 1, channels], in the model's type, and the state of the delta
+// rule [value heads, key width x value width], in accumulator_of() that type.
+struct StateShapes {
+  Shape tail, state;
+};
+StateShapes state_shapes(const LoadedModel& model);
+
 // Bytes of one block of each group on this rank, over the layers of this stage.
 std::vector<std::int64_t> block_bytes(const LoadedModel& model, CacheType type,
                                       std::int64_t positions);

@@ -55,12 +55,8 @@ CachedAttention Generator::make_cache(const LoadedModel& model, std::int64_t cap
                         model.dtype(), model.device());
   for (std::int64_t layer = layers.begin; layer < layers.end; ++layer) {
     if (!m.is_linear(layer)) continue;
-    const auto& of = m.attention.linear;
-    const std::int64_t keys = model.region().part(of.key_heads).count(),
-                       values = keys * (of.value_heads / of.key_heads);
-    cache.make_recurrent(layer - layers.begin,
-                         {of.taps - 1, 2 * keys * of.key_width + values * of.value_width},
-                         {values, of.key_width * of.value_width}, model.dtype(),
+    const StateShapes shapes = state_shapes(model);
+    cache.make_recurrent(layer - layers.begin, shapes.tail, shapes.state, model.dtype(),
                          model.device());
   }
   return cache;

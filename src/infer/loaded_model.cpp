@@ -38,8 +38,8 @@ LoadedModel::LoadedModel(const model::ModelConfig& config, DType compute,
   if (placement == nullptr || device.is_meta()) {
     read_all(source, held);
   } else {
-    require(held == Held::numbers || !device.is_cuda(), Status::command_line,
-            "weights that are placed are numbers on a GPU, not codes");
+    require(held == Held::numbers || !device.is_cuda(),
+            "weights that are placed on a GPU cannot be kept as codes");
     const auto stage = static_cast<std::size_t>(part.stage);
     std::map<std::string, Tier> tiers;
     for (std::size_t i = 0; i < placement->pieces.size(); ++i)

@@ -114,10 +114,8 @@ void require_numbers(std::span<const double> logits) {
   double sum = 0;  // of differences from itself, which infinity and NaN do not have
 #pragma omp simd reduction(+ : sum)
   for (std::size_t i = 0; i < logits.size(); ++i) sum += logits[i] - logits[i];
-  require(sum == 0, Status::bad_content,
-          "the model's logits are NaN or infinite: a weight, a scale of its codes or an "
-          "adapter is so, or its numbers are too large for the type it computes in "
-          "(--compute)");
+  require(sum == 0, Status::bad_content, "the model's logits are NaN or infinite: {}",
+          why_not_finite);
 }
 
 }  // namespace

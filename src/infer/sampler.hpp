@@ -4,9 +4,16 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace trireme::infer {
+
+// Why logits, or losses made of them, are NaN or infinite.
+inline constexpr std::string_view why_not_finite =
+    "a weight, a scale of its codes or an adapter is NaN or infinite, or the model's "
+    "numbers exceed the type that it computes in, which is that of its weights: 'trireme "
+    "convert MODEL NEW --dtype fp32' makes a copy of a wider type";
 
 struct SamplerConfig {
   double temperature = 1.0;  // 0: greedy

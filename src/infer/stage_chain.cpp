@@ -78,10 +78,15 @@ TensorView StageChain::forward(nn::Pass& pass, const TensorView& tokens_T, int l
   return {};
 }
 
-void StageChain::send_back(Stream& stream, const TensorView& x, int lane) {
+void StageChain::finish_results(int lane) {
   Lane& here = lanes_.at(static_cast<std::size_t>(lane));
   for (comm::Handle& handle : here.results) handle.wait();
   here.results.clear();
+}
+
+void StageChain::send_back(Stream& stream, const TensorView& x, int lane) {
+  finish_results(lane);
+  Lane& here = lanes_.at(static_cast<std::size_t>(lane));
   for (int stage = 0; stage + 1 < part().stages; ++stage)
     here.results.push_back(pipeline_.send(stream, x, stage));
 }
@@ -91,10 +96,9 @@ void StageChain::receive_back(Stream& stream, const TensorView& x) {
 }
 
 void StageChain::finish() {
-  for (Lane& lane : lanes_) {
-    lane.sent.wait();
-    for (comm::Handle& handle : lane.results) handle.wait();
-    lane.results.clear();
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    lanes_[lane].sent.wait();
+    finish_results(static_cast<int>(lane));
   }
 }
 

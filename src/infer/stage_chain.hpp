@@ -24,9 +24,11 @@ class StageChain {
   // nothing is sent.
   TensorView forward(nn::Pass& pass, const TensorView& tokens_T, int lane);
 
-  // x of the last stage goes to all others: each stage calls with the same size. The last
-  // stage sends at once; x stays untouched until its next call with this lane.
+  // x of the last stage, dense, goes to all others: each stage calls with one of the same
+  // shape and dtype. The last stage sends at once; x stays untouched until
+  // finish_results() of this lane.
   void send_back(Stream& stream, const TensorView& x, int lane);
+  void finish_results(int lane);
   void receive_back(Stream& stream, const TensorView& x);
   // Waits for what is on its way.
   void finish();

@@ -93,9 +93,11 @@ class Unigram final : public Model {
         has_character = has_character || length == bytes;
       });
       if (!has_character) {
-        require(config_.unknown >= 0, Status::bad_content,
-                "the tokenizer has no piece for U+{} and no unk_id",
-                static_cast<std::uint32_t>(code_point_at(piece, at).value));
+        require(
+            config_.unknown >= 0, Status::bad_content,
+            "the tokenizer has no piece for {} and no unk_id: give its model an unk_id, "
+            "or take the character out of the text",
+            code_point_name(code_point_at(piece, at).value));
         offer(bytes, config_.unknown, lowest_ - unknown_penalty);
       }
       at += bytes;

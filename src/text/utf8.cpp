@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/utf8.hpp"
 
+#include <array>
+#include <cstdio>
+
 namespace trireme::text {
 namespace {
 
@@ -74,6 +77,12 @@ std::u32string code_points(std::string_view text) {
     at += c.bytes;
   }
   return codes;
+}
+
+std::string code_point_name(char32_t code) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "U+%04X", static_cast<unsigned>(code));
+  return text.data();
 }
 
 std::size_t valid_bytes(std::string_view text) {

@@ -38,6 +38,8 @@ CodePoint code_point_before(std::string_view text, std::size_t end);
 void append(std::string& text, char32_t code);
 std::string utf8_of(char32_t code);
 std::u32string code_points(std::string_view text);
+// As Unicode writes it: "U+00E9", "U+1F600".
+std::string code_point_name(char32_t code);
 
 // How many bytes from the beginning on are valid UTF-8 (RFC 3629).
 std::size_t valid_bytes(std::string_view text);

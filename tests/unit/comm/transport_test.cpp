@@ -70,13 +70,13 @@ TEST(Transport, NcclIsDemanded) {
   EXPECT_TRUE(contains(refused(own_gpus, false), "built without NCCL"));
   const std::string two = refused(shared, true);
   EXPECT_TRUE(contains(two, "ranks 1 and 2 share GPU 0000:3b:00.0 of host a")) << two;
-  EXPECT_TRUE(contains(two, "comm.backend = mpi")) << two;
+  EXPECT_TRUE(contains(two, "comm.backend = \"mpi\"")) << two;
   const std::string parts = refused(instances, true);
   EXPECT_TRUE(contains(parts,
                        "ranks 1 and 2 compute on instances (MIG) of GPU "
                        "0000:3b:00.0 of host a"))
       << parts;
-  EXPECT_TRUE(contains(parts, "comm.backend = mpi")) << parts;
+  EXPECT_TRUE(contains(parts, "comm.backend = \"mpi\"")) << parts;
   EXPECT_TRUE(contains(refused(mixed, true), "rank 1 (host b) computes on no GPU"));
   EXPECT_TRUE(contains(refused(hosts, true), "rank 0 (host a) computes on no GPU"));
 }
