@@ -33,6 +33,13 @@ int near_distance(const std::string& a, const std::string& b) {
   return gap > 3 ? 1000 : edit_distance(a, b);
 }
 
+// Whether two keys have the same first word: "optimizer" of "optimizer.groups.name".
+bool same_first_word(const std::string& a, const std::string& b) {
+  return a.substr(0, a.find('.')) == b.substr(0, b.find('.'));
+}
+
+}  // namespace
+
 std::string nearest_section(const std::string& name, std::span<const DeckKey> table) {
   std::string best;
   int least = tolerance(name.size()) + 1;
@@ -46,8 +53,6 @@ std::string nearest_section(const std::string& name, std::span<const DeckKey> ta
   }
   return best;
 }
-
-}  // namespace
 
 // Damerau-Levenshtein distance, optimal string alignment: Boytsov, "Indexing methods for
 // approximate dictionary searching", 2011, section 2.2.
@@ -76,14 +81,17 @@ std::vector<std::string> section_names(std::span<const DeckKey> table) {
   return out;
 }
 
-std::string unknown_key_text(const std::string& name, std::span<const DeckKey> table) {
-  // 1. The nearest key, counting a right name in the wrong section as one slip.
+std::string nearest_key(const std::string& name, std::span<const DeckKey> table) {
+  const bool has_section = !section_of(name).empty();
   std::string best;
   int least = tolerance(leaf_of(name).size()) + 1, least_whole = 0;
   for (const auto& key : table) {
     const std::string known = full_name(key);
-    const int distance = std::min(near_distance(name, known),
-                                  near_distance(leaf_of(name), leaf_of(known)) + 1);
+    // Another section is a slip, and one of another first word two.
+    const int elsewhere = has_section && !same_first_word(name, known) ? 2 : 1;
+    const int distance =
+        std::min(near_distance(name, known),
+                 near_distance(leaf_of(name), leaf_of(known)) + elsewhere);
     if (distance > least) continue;
     const int whole = name.size() > 100 ? 1000 : edit_distance(name, known);
     if (distance == least && (best.empty() || whole >= least_whole)) continue;
@@ -91,6 +99,12 @@ std::string unknown_key_text(const std::string& name, std::span<const DeckKey> t
     least = distance;
     least_whole = whole;
   }
+  return best;
+}
+
+std::string unknown_key_text(const std::string& name, std::span<const DeckKey> table) {
+  // 1. The nearest key.
+  std::string best = nearest_key(name, table);
   // Another program's name for a key of this table says more than likeness does, but
   // for a slip within the key's own section.
   const std::string_view peers = key_of_peers(name);

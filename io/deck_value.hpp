@@ -26,6 +26,10 @@ std::string type_name(KeyType type);
 // The parts of "a|b|c".
 std::vector<std::string> split_choices(std::string_view choices);
 
+// The known key, with its section, that is nearest to a misspelt one, which may lack its
+// section; "": none is near. The same of sections.
+std::string nearest_key(const std::string& name, std::span<const DeckKey> table);
+std::string nearest_section(const std::string& name, std::span<const DeckKey> table);
 // The names nearest to a misspelt one, as a sentence for a message: "unknown key; did you
 // mean 'model.heads'?". `name` is the whole dotted name.
 std::string unknown_key_text(const std::string& name, std::span<const DeckKey> table);

@@ -139,6 +139,8 @@ std::string guess(const std::string& topic) {
   if (nearest.empty()) nearest = io::key_of_peers(topic);
   if (nearest.empty() && topic.find('.') != topic.npos)
     return io::unknown_key_text(topic, config::deck_table()) + " ";
+  if (nearest.empty()) nearest = io::nearest_section(topic, config::deck_table());
+  if (nearest.empty()) nearest = io::nearest_key(topic, config::deck_table());
   return nearest.empty() ? "" : format("did you mean '{}'? ", nearest);
 }
 

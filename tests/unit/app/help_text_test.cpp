@@ -106,7 +106,11 @@ TEST(HelpText, ExplainsASectionOrAKey) {
   EXPECT_EQ(section.find("[model]"), std::string::npos);
   EXPECT_TRUE(help_on("train").starts_with("usage: trireme train")) << "a command first";
   for (const auto& [topic, meant] :
-       {std::pair{"lr", "optimizer.learning_rate"}, std::pair{"evel", "evaluate"}}) {
+       {std::pair{"lr", "optimizer.learning_rate"}, std::pair{"evel", "evaluate"},
+        std::pair{"learnig_rate", "optimizer.learning_rate"},
+        std::pair{"optimizr", "optimizer"},
+        std::pair{"optimizer.beta", "optimizer.betas"},
+        std::pair{"optimizer.adam.beta", "optimizer.betas"}}) {
     try {
       help_on(topic);
       FAIL() << topic;
