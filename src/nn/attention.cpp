@@ -203,7 +203,7 @@ void Attention::forward(Pass& pass, const TensorView& x_TD, const Residual& resi
   const std::int64_t T = pass.tokens(), D = config_.hidden;
   // 1. enter the region; 2. qkv = x W^T + b
   saved.qkv_TE = pass.saved.take(dtype, {T, qkv_.weight.shape[0]}, "attention.qkv");
-  region_.enter(stream, pass.scratch, x_TD, !qkv_.operands.fp8(),
+  region_.enter(stream, pass.scratch, x_TD, qkv_.operands.rows_stand_alone(),
                 [&](const Range& rows, const TensorView& x_RD) {
                   qkv_.forward(pass, x_RD, qkv_bias_.value,
                                saved.qkv_TE.rows(rows.begin, rows.count()), saved.qkv);

@@ -66,6 +66,9 @@ class Fp8Operands {
   const Param& weight() const { return weight_; }
   bool fp8() const { return precision_.fp8(); }
   bool one_scale() const { return precision_.one_scale(); }
+  // Whether some rows of x may be multiplied before the others are there: no scale is
+  // that of all of them.
+  bool rows_stand_alone() const { return !fp8() || !one_scale(); }
 
   // amax_1 (in place) = the largest of all ranks that have parts of the operand.
   void agree(Pass& pass, Operand what, const TensorView& amax_1) const;

@@ -140,7 +140,7 @@ void GatedDeltaNet::forward(Pass& pass, const TensorView& x_TD, const Residual& 
   Arena& arena = pass.kept_unless(pass.attention.sequences() != nullptr);
   const TensorView mixed_TE =
       arena.take(dtype, {T, input_.weight.shape[0]}, "delta.mixed");
-  region_.enter(stream, pass.scratch, x_TD, !input_.operands.fp8(),
+  region_.enter(stream, pass.scratch, x_TD, input_.operands.rows_stand_alone(),
                 [&](const Range& rows, const TensorView& x_RD) {
                   input_.forward(pass, x_RD, {}, mixed_TE.rows(rows.begin, rows.count()),
                                  saved.input);

@@ -108,7 +108,7 @@ LatentAttention::Entered LatentAttention::enter(Pass& pass, const TensorView& x_
     in.q_small_TQ = pass.saved.take(dtype, {T, config_.query_rank}, "attention.q_small");
   in.latent_TC = pass.saved.take(dtype, {T, config_.latent + config_.rotary_width},
                                  "attention.latent");
-  const bool in_parts = has_small_query() || !q_.operands.fp8();
+  const bool in_parts = has_small_query() || q_.operands.rows_stand_alone();
   region_.enter(pass.stream, pass.scratch, x_TD, in_parts,
                 [&](const Range& rows, const TensorView& x_RD) {
                   const auto part = [&rows](const TensorView& all) {

@@ -34,7 +34,7 @@ void Mlp::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
   const std::int64_t T = pass.tokens();
   // 1. enter the region; 2. u = x W^T + b, a = activation(u)
   feed_.take(pass, dtype, T, saved.hidden);
-  region_.enter(stream, pass.scratch, x_TD, !feed_.up.operands.fp8(),
+  region_.enter(stream, pass.scratch, x_TD, feed_.up.operands.rows_stand_alone(),
                 [&](const Range& rows, const TensorView& x_RD) {
                   auto part = saved.hidden.rows(rows);
                   feed_.forward(pass, x_RD, part);

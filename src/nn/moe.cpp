@@ -120,7 +120,7 @@ void Moe::forward(Pass& pass, const TensorView& x_TD, const Residual& residual,
   const Recompute& again = pass.recompute;
   if (has_shared()) shared_.take(pass, x_TD.dtype(), pass.tokens(), saved.shared);
   saved.x_TD = region_.enter(stream, pass.scratch, x_TD,
-                             has_shared() && !shared_.up.operands.fp8(),
+                             has_shared() && shared_.up.operands.rows_stand_alone(),
                              [&](const Range& rows, const TensorView& x_RD) {
                                if (!has_shared()) return;
                                auto part = saved.shared.rows(rows);
