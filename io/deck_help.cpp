@@ -1,6 +1,9 @@
 // The table of deck keys as help text and as a Markdown page.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "io/deck_value.hpp"
 
@@ -52,6 +55,56 @@ std::string allowed_text(const DeckKey& key) {
   return out.empty() ? range_text(key) : out;
 }
 
+// What each choice of a key means, where its doc is a long list of them: "llama: what it
+// is; gpt2: ...", in the order of the choices. Empty for any other doc.
+std::vector<std::pair<std::string, std::string>> meanings_of(const DeckKey& key) {
+  constexpr std::size_t long_for_a_cell = 500;
+  std::vector<std::pair<std::string, std::string>> meanings;
+  std::string_view rest = key.doc;
+  if (rest.size() <= long_for_a_cell) return meanings;
+  const std::vector<std::string> choices = split_choices(key.choices);
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const std::string head = choices[i] + ": ";
+    if (!rest.starts_with(head)) return {};
+    rest.remove_prefix(head.size());
+    const auto end = i + 1 < choices.size() ? rest.find("; " + choices[i + 1] + ": ")
+                                            : rest.find_last_of('.');
+    if (end == rest.npos) return {};
+    meanings.emplace_back(choices[i], rest.substr(0, end));
+    rest.remove_prefix(std::min(rest.size(), end + 2));
+  }
+  return meanings;
+}
+
+// The section's table of what the choices of a key mean.
+std::string choices_markdown(const DeckKey& key) {
+  std::string out =
+      "\n### Values of `" + full_name(key) + "`\n\n| Value | Meaning |\n| --- | --- |\n";
+  for (const auto& [choice, meaning] : meanings_of(key))
+    out += "| `\"" + choice + "\"` | " + cell(meaning) + " |\n";
+  return out;
+}
+
+std::string row_markdown(const DeckKey& key) {
+  const std::string unit = key.unit.empty() ? "" : ", " + std::string(key.unit);
+  const std::string fallback =
+      key.fallback.empty() ? "required" : "`" + std::string(key.fallback) + "`";
+  const bool apart = !meanings_of(key).empty();
+  return "| `" + std::string(key.name) + "` | " + type_name(key.type) + unit + " | " +
+         cell(fallback) + " | " + (apart ? "see below" : cell(allowed_text(key))) +
+         " | " + (apart ? "One of the values below." : cell(std::string(key.doc))) +
+         " |\n";
+}
+
+// The doc below the key's line, a line for each choice where it is a list of them.
+std::string doc_text(const DeckKey& key) {
+  const auto meanings = meanings_of(key);
+  if (meanings.empty()) return wrap(std::string(key.doc), 8);
+  std::string out;
+  for (const auto& [choice, meaning] : meanings) out += wrap(choice + ": " + meaning, 8);
+  return out;
+}
+
 }  // namespace
 
 std::string describe_keys(std::span<const DeckKey> table) {
@@ -63,7 +116,7 @@ std::string describe_keys(std::span<const DeckKey> table) {
       std::string head = "  " + std::string(key.name);
       if (head.size() < 24) head.resize(24, ' ');
       out += head + "  " + expectation(key) + unit_text(key) + "; " + default_text(key) +
-             "\n" + wrap(std::string(key.doc), 8);
+             "\n" + doc_text(key);
     }
   }
   return out;
@@ -75,33 +128,30 @@ std::string describe_keys_markdown(std::span<const DeckKey> table) {
       "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
       "# Deck reference\n\n"
       "This page is printed from the table that the program itself reads decks with; a "
-      "test\nholds them equal. `trireme help deck` shows the same.\n\n"
-      "A deck is a TOML file. An argument `section.key=value` after the deck's name "
-      "replaces\none value; its right side is TOML too, and a bare word is a text "
-      "(`optimizer.name=sgd`,\n`data.paths='[\"a.txt\", \"b.txt\"]'`). Sizes are bytes, "
-      "or texts such as `\"4 GiB\"` or\n`\"25 MB\"`; times are seconds, or texts such as "
-      "`\"30 min\"`, `\"2 h\"`, `\"1 d\"` or, as Slurm has them, `\"1-12:00:00\"`. "
-      "Relative\npaths are relative to the current "
-      "directory. Every rule that a deck breaks is reported\nat once, and `trireme train "
-      "--check` does so without training; files that are missing are\n"
-      "told of once no rule is broken. The deck in force, with every\n"
-      "default filled in, is written to `<run.directory>/deck.toml`. A deck has 1 MiB "
-      "at\n"
-      "the most.\n";
+      "test holds them\nequal. `trireme help deck` shows the same.\n\n"
+      "A deck is a TOML file of at most 1 MiB.\n\n"
+      "- An argument `section.key=value` behind the deck's name replaces one value. Its "
+      "right side is TOML too,\n  and a bare word is a text: `optimizer.name=sgd`, "
+      "`data.paths='[\"a.txt\", \"b.txt\"]'`.\n"
+      "- Sizes are bytes, or texts such as `\"4 GiB\"` or `\"25 MB\"`.\n"
+      "- Times are seconds, or texts such as `\"30 min\"`, `\"2 h\"`, `\"1 d\"` or, as "
+      "Slurm has them,\n  `\"1-12:00:00\"`.\n"
+      "- Relative paths are relative to the current directory.\n"
+      "- Every rule that a deck breaks is reported at once, by `trireme train --check` "
+      "without training. Files that\n  are missing are named once no rule is broken.\n"
+      "- The deck in force, with every default filled in, is written to "
+      "`<run.directory>/deck.toml`.\n";
   for (const auto& section : section_names(table)) {
     out +=
         "\n## `[" + section +
         "]`\n\n| Key | Type | Default | Allowed | Meaning |\n| --- | --- | --- | --- | "
         "--- |\n";
     for (const auto& key : table) {
-      if (key.section != section) continue;
-      const std::string unit = key.unit.empty() ? "" : ", " + std::string(key.unit);
-      const std::string fallback =
-          key.fallback.empty() ? "required" : "`" + std::string(key.fallback) + "`";
-      out += "| `" + std::string(key.name) + "` | " + type_name(key.type) + unit + " | " +
-             cell(fallback) + " | " + cell(allowed_text(key)) + " | " +
-             cell(std::string(key.doc)) + " |\n";
+      if (key.section == section) out += row_markdown(key);
     }
+    for (const auto& key : table)
+      if (key.section == section && !meanings_of(key).empty())
+        out += choices_markdown(key);
   }
   return out;
 }
