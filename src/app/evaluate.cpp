@@ -92,7 +92,7 @@ std::unique_ptr<io::SampleSource> open_data(const Arguments& arguments,
     source.tokenizer = tokenizer_path(arguments, config);
   if (reads_text) require_tokenizer(arguments, source.tokenizer);
   require(!reads_text || !source.tokenizer.empty(), Status::command_line,
-          "{} is no token file, and the model was trained on token ids: give "
+          "{} is no token file, and the checkpoint names no tokenizer: give "
           "--tokenizer to read it as text, or a file that trireme tokenize made",
           path);
   // Whether the tokenizer is the model's.

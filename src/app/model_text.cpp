@@ -65,8 +65,8 @@ ModelText open_text(const Arguments& arguments, const config::RunConfig& config,
   require_tokenizer(arguments, path);
   require(
       !path.empty(), Status::command_line,
-      "the model was trained on token ids (data.source = \"{}\"): give --tokenizer, or "
-      "--prompt-tokens",
+      "the checkpoint names no tokenizer (its deck has data.source = \"{}\"): give "
+      "--tokenizer, or --prompt-tokens",
       name_of(config.data.kind));
   text.tokenizer.emplace(path);
   require(text.tokenizer->vocabulary() <= config.model.vocabulary, Status::bad_content,
