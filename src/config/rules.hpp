@@ -126,6 +126,7 @@ class PrecisionRules : public RuleCheck {
   void precision_rules();
 
  private:
+  void loss_scale_rules();
   void feedback_rules();
   void layer_rules();
   void fp8_size_rules();

@@ -85,8 +85,20 @@ void PrecisionRules::precision_rules() {
          return advise(
              {{key::run.device, {"\"cuda\""}}, {key::precision.tf32, {"false"}}});
        });
+  loss_scale_rules();
   feedback_rules();
   layer_rules();
+}
+
+// An overflow halves the scale, down to the floor, and ends the run there.
+void PrecisionRules::loss_scale_rules() {
+  const double scale = deck_[key::precision.loss_scale];
+  rule({key::precision.loss_scale, key::precision.loss_scale_floor},
+       config_.precision.recipe[TensorClass::activation].type != DType::f16 ||
+           deck_[key::precision.loss_scale_floor] <= scale,
+       key::precision.loss_scale_floor, " is more than ", key::precision.loss_scale,
+       ": the first overflow would end the run: write precision.loss_scale_floor = " +
+           exact(scale) + " or less");
 }
 
 // Residuals are in the unit of the gradients, which a loss scale changes as it goes.

@@ -33,12 +33,6 @@ void put(Json& json, std::string_view key, const Json& value) {
   if (!key.empty()) json[std::string(key)] = value;
 }
 
-// transformers takes integers alone for some keys whose value could be any number.
-Json whole_or_real(double value) {
-  if (value == std::floor(value)) return static_cast<std::int64_t>(value);
-  return value;
-}
-
 void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   const auto& keys = row.keys;
   put(json, keys.layers, m.layers);
@@ -63,8 +57,9 @@ void write_sizes(const ModelConfig& m, const HuggingFaceRow& row, Json& json) {
   if (row.leaves_padding)
     put(json, pad_key, m.residual.pad_token >= 0 ? Json(m.residual.pad_token) : Json());
   put(json, keys.query_scalar,
-      m.attention.query_scalar > 0 ? whole_or_real(m.attention.query_scalar)
-                                   : Json(m.head_width()));
+      m.attention.query_scalar > 0
+          ? Json(static_cast<std::int64_t>(m.attention.query_scalar))
+          : Json(m.head_width()));
   put(json, keys.scale_by_width, m.attention.query_scalar == 0);
   put(json, keys.scale_by_layer, m.attention.scale_by_layer);
   if (m.row().latent) write_latent(m, row, json);
@@ -90,6 +85,7 @@ std::string special_keys(const ModelConfig& m) {
   add(m.attention.bias, "model.attention_bias");
   add(m.rope_width > 0, "model.rope.width");
   add(!m.rope_layers.empty(), "model.rope.layers");
+  add(m.hidden % m.heads != 0, "a model.hidden that is no multiple of model.heads");
   add(m.sliding_rope_theta > 0, "model.rope.sliding_theta");
   add(m.rope_scaling.kind != kernels::RopeScalingKind::none, "model.rope.scaling");
   return keys;
@@ -127,7 +123,7 @@ void require_expressible_by(const ModelConfig& m, const HuggingFaceRow* row) {
           m.logit_cap, row->class_name);
   require(
       !m.mlp.bias || !row->keys.mlp_bias.empty(), Status::bad_content,
-      "model.mlp.bias is unknown to {}: the model cannot be written as a Hugging Face "
+      "model.mlp_bias is unknown to {}: the model cannot be written as a Hugging Face "
       "folder",
       row->class_name);
   require(m.attention.latent.score_factor == 1 || m.rope_scaling.factor > 1,
@@ -138,6 +134,17 @@ void require_expressible_by(const ModelConfig& m, const HuggingFaceRow* row) {
           "model.activation = \"{}\" would be that of linear attention's convolution, "
           "too, in {}: the model cannot be written as a Hugging Face folder",
           kernels::row_of(m.activation()).name, row->class_name);
+  require(m.attention.query_scalar == std::floor(m.attention.query_scalar),
+          Status::bad_content,
+          "model.query_scalar = {} is no integer, which {} asks for: the model cannot be "
+          "written as a Hugging Face folder",
+          m.attention.query_scalar, row->class_name);
+  require(m.residual.pad_token < 0 || row->leaves_padding, Status::bad_content,
+          "model.embedding.pad_token = {} is trained by {}: the model cannot be written "
+          "as a Hugging Face folder",
+          m.residual.pad_token, row->class_name);
+  if (m.rotary()) require_expressible_rope(m, *row);
+  if (m.row().latent) require_expressible_latent(m, *row);
   if (m.has_experts()) require_expressible_experts(m, *row);
 }
 

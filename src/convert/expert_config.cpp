@@ -144,6 +144,11 @@ void require_expressible_experts(const ModelConfig& m, const HuggingFaceRow& row
         "model.moe.normalise", word(moe.normalise));
   needs(moe.groups.groups == 1 || moe.groups.counted == row.group_counts,
         "model.moe.group_counts", moe.groups.counted);
+  needs(moe.groups.groups == 1 || moe.experts / moe.groups.groups >= row.group_counts,
+        "model.moe.groups", moe.groups.groups);
+  needs(!keys.moe.shared_feed_forward.empty() ||
+            m.shared_width() == moe.shared_experts * m.expert_width(),
+        "model.moe.shared_feed_forward", moe.shared_feed_forward);
   needs(m.shared_width() > 0 || keys.moe.shared_feed_forward.empty(),
         "model.moe.shared_feed_forward", moe.shared_feed_forward);
   needs(moe.shared_experts == 0 || !keys.moe.shared_experts.empty() ||

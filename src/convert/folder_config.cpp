@@ -226,9 +226,10 @@ FolderConfig parse_folder_config(const std::string& text, const std::string& sou
     require(m.row().latent || m.head_width() % 2 == 0, Status::bad_content,
             "{}: heads have the width {}, and rotary positions need an even one", source,
             m.head_width());
+    if (m.row().latent) read_latent_widths(fields, row, m);
     read_rope(fields, row, m);
+    if (m.row().latent) read_latent_positions(fields, row, m);
   }
-  if (m.row().latent) read_latent(fields, row, m);
   if (m.has_linear()) read_linear(fields, m);
   read_window(fields, row, m);
   config.dtype = read_dtype(fields);
@@ -256,7 +257,9 @@ std::string dropout_rates(const FolderConfig& config) {
 
 bool can_say(const HuggingFaceRow& row, const ModelConfig& m) {
   return row.architecture == m.row().name && can_say_window(row, m) &&
-         can_say_rope(row, m) && (!m.attention.bias || !row.keys.attention_bias.empty());
+         can_say_rope(row, m) &&
+         (!m.attention.bias || !row.keys.attention_bias.empty()) &&
+         (!row.hidden_of_heads || m.hidden % m.heads == 0);
 }
 
 const HuggingFaceRow* row_for(const ModelConfig& m) {

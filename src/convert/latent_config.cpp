@@ -19,7 +19,8 @@ double read_score_factor(const ConfigFields& fields, kernels::RopeScalingKind ki
     if (!fields.has(key)) continue;
     const ConfigFields rope = fields.object(key);
     if (!rope.has(score_key) || rope.value(score_key) == 0) continue;
-    const double x = rope.real(score_key, 0, 0, 1e3), f = rope.real("factor", 1, 0, 1e6);
+    const double x = rope.real(score_key, 0, -1e3, 1e3),
+                 f = rope.real("factor", 1, 0, 1e6);
     const double m = f > 1 ? 0.1 * x * std::log(f) + 1 : 1;
     return m * m;
   }
@@ -28,8 +29,8 @@ double read_score_factor(const ConfigFields& fields, kernels::RopeScalingKind ki
 
 }  // namespace
 
-void read_latent(const ConfigFields& fields, const model::HuggingFaceRow& row,
-                 model::ModelConfig& m) {
+void read_latent_widths(const ConfigFields& fields, const model::HuggingFaceRow& row,
+                        model::ModelConfig& m) {
   const auto& keys = row.keys;
   const auto& d = row.defaults;
   constexpr std::int64_t most = 1 << 16, most_latent = 1 << 20;
@@ -55,9 +56,30 @@ void read_latent(const ConfigFields& fields, const model::HuggingFaceRow& row,
           "{}: '{}' = {} is more than the width of keys, {}, which this program cannot "
           "compute",
           fields.source(), keys.value_width, latent.value_width, m.own_head_width);
+}
+
+void read_latent_positions(const ConfigFields& fields, const model::HuggingFaceRow& row,
+                           model::ModelConfig& m) {
+  const auto& keys = row.keys;
+  auto& latent = m.attention.latent;
   latent.score_factor = read_score_factor(fields, m.rope_scaling.kind);
   const bool is_null = fields.is_given(keys.neighbours) && !fields.has(keys.neighbours);
   latent.neighbours = fields.flag(keys.neighbours, !is_null);
+}
+
+void require_expressible_latent(const model::ModelConfig& m,
+                                const model::HuggingFaceRow& row) {
+  const auto& latent = m.attention.latent;
+  require(latent.neighbours || !row.keys.neighbours.empty(), Status::bad_content,
+          "model.latent.neighbours = false is unknown to {}: the model cannot be written "
+          "as a Hugging Face folder",
+          row.class_name);
+  // It reads pairs of numbers as complex ones, in place.
+  const bool even = latent.width % 2 == 0 && m.head_width() % 2 == 0;
+  require(even || !row.keys.neighbours.empty(), Status::bad_content,
+          "model.latent.width = {} and model.head_width = {} have to be even for {}: the "
+          "model cannot be written as a Hugging Face folder",
+          latent.width, m.head_width(), row.class_name);
 }
 
 void write_latent(const model::ModelConfig& m, const model::HuggingFaceRow& row,

@@ -150,6 +150,11 @@ RopeScaling read_scaling(const ConfigFields& all, const ConfigFields& fields,
   scaling.fast = fields.real("beta_fast", 32, 0, 1e6);
   scaling.slow = fields.real("beta_slow", 1, 0, 1e6);
   scaling.whole_pairs = fields.flag("truncate", true);
+  if (!scaling.whole_pairs && row.rope.by_kind)
+    fields.refuse(
+        "truncate",
+        "means nothing to transformers 5 in this class, which takes whole pairs: "
+        "remove it");
   scaling.attention_factor = yarn_attention(fields, scaling.factor);
   return scaling;
 }
@@ -270,7 +275,7 @@ void read_rope(const ConfigFields& fields, const HuggingFaceRow& row, ModelConfi
   if (split) require_by_kind(fields, given, row);
   const ConfigFields inner = split ? of_kind(model::full_attention) : given;
   m.rope_theta = read_theta(fields, inner, row);
-  m.rope_width = read_width(fields, inner, row, m);
+  if (!m.row().latent) m.rope_width = read_width(fields, inner, row, m);
   m.rope_scaling = {};
   if (newer && older && !row.rope.by_kind) require_same(fields, inner, row, m);
   if (older && (row.rope.by_kind || !newer)) {
@@ -299,7 +304,31 @@ bool can_say_rope(const HuggingFaceRow& row, const ModelConfig& m) {
   return (m.rope_width == 0 || !row.rope.part.empty() || m.row().latent) &&
          (m.rope_layers.empty() || row.rope.some_layers) &&
          (m.sliding_rope_theta == 0 || row.rope.by_kind) &&
+         // Layers with a window are not scaled there.
+         (!scaled || !row.rope.by_kind || m.window == 0 || m.sliding_rope_theta > 0) &&
          (!scaled || !row.rope.longrope_only || kind == RopeScalingKind::longrope);
+}
+
+void require_expressible_rope(const ModelConfig& m, const HuggingFaceRow& row) {
+  const RopeScaling& scaling = m.rope_scaling;
+  const auto needs = [&](bool expressible, std::string_view key, const auto& value) {
+    require(expressible, Status::bad_content,
+            "{} = {} is unknown to {} with its kind of model.rope.scaling: the model "
+            "cannot be written as a Hugging Face folder",
+            key, value, row.class_name);
+  };
+  const bool has_factor =
+      scaling.kind == RopeScalingKind::yarn || scaling.kind == RopeScalingKind::longrope;
+  needs(has_factor || scaling.attention_factor == 1, "model.rope.attention_factor",
+        scaling.attention_factor);
+  needs(scaling.original == std::floor(scaling.original), "model.rope.original",
+        scaling.original);
+  needs(scaling.kind != RopeScalingKind::yarn || scaling.whole_pairs || !row.rope.by_kind,
+        "model.rope.whole_pairs", "false");
+  // Its configuration counts the pairs of a head as wide as hidden / heads.
+  needs(!row.rope.longrope_only || scaling.kind != RopeScalingKind::longrope ||
+            m.head_width() * m.heads == m.hidden,
+        "model.head_width", m.head_width());
 }
 
 namespace {

@@ -21,5 +21,8 @@ void write_rope(const model::ModelConfig& model, const model::HuggingFaceRow& ro
 
 // Whether the family's class turns heads as this model does.
 bool can_say_rope(const model::HuggingFaceRow& row, const model::ModelConfig& model);
+// Throws Error(bad_content) for a setting that it does not have.
+void require_expressible_rope(const model::ModelConfig& model,
+                              const model::HuggingFaceRow& row);
 
 }  // namespace trireme::convert

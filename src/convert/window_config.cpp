@@ -111,6 +111,8 @@ void write_window(const model::ModelConfig& m, const model::HuggingFaceRow& row,
   if (rule.by_flag) json[flag_key] = m.window > 0;
   if (m.window > 0) {
     json[window_key] = m.window;
+  } else if (rule.full_every > 0 && !rule.by_flag) {
+    json[window_key] = m.positions();  // classes that read a number in any case
   } else if (!rule.by_flag) {
     json[window_key] = nullptr;
   }

@@ -45,9 +45,10 @@ bool overflows(std::optional<optim::LossScaler>& scaler, const StepResult& resul
         Status::diverged,
         format(
             "step {}: fp16 overflows (loss {}, gradient norm {}) at a loss scale of {}, "
-            "the lowest: train with precision.compute = \"bf16\", or resume from the "
+            "the lowest (precision.loss_scale_floor): train with precision.compute = "
+            "\"bf16\", or resume from the "
             "last checkpoint with a lower optimizer.learning_rate",
-            result.step, result.loss, result.gradient_norm, scale));
+            result.step, std::abs(result.loss), std::abs(result.gradient_norm), scale));
   log::info("step {}: overflow at a loss scale of {}; the update is skipped", result.step,
             scale);
   return true;

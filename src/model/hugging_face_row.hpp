@@ -179,6 +179,9 @@ struct HuggingFaceRow {
   bool choice_bias = false;
   std::int64_t group_counts = 2;
   bool leaves_padding = true;  // the embedding of pad_token_id, in training
+  // Its configuration takes no hidden size that is not a multiple of the heads, whatever
+  // their width is.
+  bool hidden_of_heads = false;
 };
 
 namespace hugging_face {

@@ -166,7 +166,8 @@ void StartWeights::read(const io::TensorBox& box) const {
   // With adapter.quantize these are what its codes stand for.
   const auto* coded = dynamic_cast<const io::TensorSource*>(config_.adapter.codes.get());
   const io::TensorSource& base = coded != nullptr ? *coded : *source_;
-  if (is_weight(box) && !adapters_->read(box, base))
+  // Scales of FP8 begin anew: a folder has none, and a run's are those of its data.
+  if (is_weight(box) && !nn::is_fp8_state(box.path) && !adapters_->read(box, base))
     source_->read(box.path, box.whole, box.begin, box.data);
 }
 

@@ -109,6 +109,7 @@ constexpr HuggingFaceRow deepseek_v2() {
   row.keys.moe.group_method = "topk_method";
   row.keys.mlp_bias = "mlp_bias";
   row.group_counts = 1;
+  row.hidden_of_heads = true;
   return row;
 }
 

@@ -105,6 +105,7 @@ constexpr HuggingFaceRow gemma2() {
   row.keys.logit_cap = "final_logit_softcapping";
   row.keys.attention_cap = "attn_logit_softcapping";
   row.keys.query_scalar = "query_pre_attn_scalar";
+  row.hidden_of_heads = true;
   return row;
 }
 

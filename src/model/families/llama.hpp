@@ -122,6 +122,7 @@ constexpr HuggingFaceRow llama() {
   HuggingFaceRow row = with_attention_bias(
       like_llama("llama", "LlamaForCausalLM", "llama", llama_defaults, no_window));
   row.keys.mlp_bias = "mlp_bias";
+  row.hidden_of_heads = true;
   return row;
 }
 inline constexpr HuggingFaceRow mistral = like_llama(
