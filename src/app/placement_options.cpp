@@ -67,7 +67,7 @@ class Planner {
     });
     for (infer::Piece& piece : pieces) {
       piece.bytes = agreed(piece.bytes);
-      piece.place_bytes = agreed(piece.place_bytes);
+      piece.buffer_bytes = agreed(piece.buffer_bytes);
       piece.code_bytes = agreed(piece.code_bytes);
     }
     find_limits();
@@ -164,21 +164,21 @@ class Planner {
     for (std::size_t s = 0; s < stages_; ++s) {
       const auto& stage = placement.stages[s];
       const std::int64_t device =
-          infer::bytes_in(placement, s, Tier::device) + stage.device_places;
+          infer::bytes_in(placement, s, Tier::device) + stage.device_buffer_bytes;
       const std::int64_t host =
-          infer::bytes_in(placement, s, Tier::host) + stage.host_places;
+          infer::bytes_in(placement, s, Tier::host) + stage.host_buffer_bytes;
       const bool on_host = !device_.is_cuda();
       const bool device_given = on_host
                                     ? request_.host_bytes.has_value()
                                     : request_.gpu_bytes.contains(static_cast<int>(s));
       require(!device_given || device <= limits_[s].device, Status::resources,
-              "--device-map puts {} on {}, places for what passes through included, and "
+              "--device-map puts {} on {}, stream buffers included, and "
               "--max-memory allows {}",
               bytes_text(device), device_name(s), bytes_text(limits_[s].device));
       require(on_host || !request_.host_bytes || host <= limits_[s].host,
               Status::resources,
-              "--device-map puts {} of stage {} on cpu, places for what passes through "
-              "included, and --max-memory allows {} for each rank",
+              "--device-map puts {} of stage {} on cpu, stream buffers included, and "
+              "--max-memory allows {} for each rank",
               bytes_text(host), s, bytes_text(limits_[s].host));
     }
   }
@@ -237,30 +237,30 @@ class Planner {
   }
 
   std::string totals(const Placement& placement) const {
-    std::vector<TextRow> rows = {{"place", "weights", "passing through", "most"}};
+    std::vector<TextRow> rows = {{"place", "weights", "stream buffers", "most"}};
     std::string over;
-    const auto add = [&](std::size_t s, Tier tier, std::int64_t places,
+    const auto add = [&](std::size_t s, Tier tier, std::int64_t buffers,
                          std::int64_t limit) {
       const std::int64_t bytes = infer::bytes_in(placement, s, tier);
-      if (bytes == 0 && places == 0) return;
+      if (bytes == 0 && buffers == 0) return;
       const bool has_limit = tier != Tier::disk && limit >= 0 && limit < unlimited;
       const std::string where =
           name_of(tier, s) + (stages_ > 1 && !(device_.is_cuda() && tier == Tier::device)
                                   ? format(", stage {}", s)
                                   : "");
-      rows.push_back({where, bytes_text(bytes), places > 0 ? bytes_text(places) : "",
+      rows.push_back({where, bytes_text(bytes), buffers > 0 ? bytes_text(buffers) : "",
                       has_limit ? bytes_text(limit) : ""});
-      if (has_limit && bytes + places > limit)
+      if (has_limit && bytes + buffers > limit)
         over += format(
             "  {}: the two buffers that weights are streamed through take {}, more than "
             "--max-memory allows here: no weights stay there, and the limit is "
             "exceeded\n",
-            where, bytes_text(places));
+            where, bytes_text(buffers));
     };
     for (std::size_t s = 0; s < stages_; ++s) {
       const auto& stage = placement.stages[s];
-      add(s, Tier::device, stage.device_places, limits_[s].device);
-      add(s, Tier::host, stage.host_places, limits_[s].host);
+      add(s, Tier::device, stage.device_buffer_bytes, limits_[s].device);
+      add(s, Tier::host, stage.host_buffer_bytes, limits_[s].host);
       add(s, Tier::disk, 0, -1);
     }
     return text_table(rows, 1, 2) + over +

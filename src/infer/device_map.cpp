@@ -173,7 +173,7 @@ Placement DeviceMap::place(std::vector<Piece> pieces, std::size_t stages, bool g
     for (const MapPlace& place : places)
       stage.of_pieces.push_back(!gpus && place.tier == Tier::host ? Tier::device
                                                                   : place.tier);
-    plan_places(placement.pieces, stage, s == 0, s + 1 == stages, gpus);
+    plan_stream_buffers(placement.pieces, stage, s == 0, s + 1 == stages, gpus);
   }
   return placement;
 }

@@ -1,4 +1,4 @@
-// PlacedWeights: places, what passes through them, and when.
+// PlacedWeights: its two stream buffers, what is read into them, and when.
 // SPDX-License-Identifier: Apache-2.0
 #include "infer/placed_weights.hpp"
 
@@ -41,7 +41,7 @@ PlacedWeights::PlacedWeights(model::Stage& stage,
         tier != Tier::disk && !codes_of_.contains(param))
       keep(*param, tier, source);
   for (const ParamModule& module : stage.modules()) add_module(module, tiers);
-  make_places();
+  make_buffers();
 }
 
 PlacedWeights::~PlacedWeights() = default;
@@ -53,11 +53,11 @@ void PlacedWeights::take_codes(const std::vector<ParamModule>& modules,
     for (Param* param : module.params) {
       const std::size_t bytes = io::kept_code_bytes(source_, *param);
       if (bytes == 0) continue;
-      const bool passes = tier_of(*param, tiers) == Tier::disk;
+      const bool is_streamed = tier_of(*param, tiers) == Tier::disk;
       std::vector<PlacedCodes> boxes;
-      if (!passes) boxes = read_codes(*param);
+      if (!is_streamed) boxes = read_codes(*param);
       WeightCodes& codes = codes_->add(number, *param, std::move(boxes), bytes);
-      codes_of_[param] = passes ? &codes : nullptr;
+      codes_of_[param] = is_streamed ? &codes : nullptr;
     }
     ++number;
   }
@@ -84,61 +84,63 @@ void PlacedWeights::add_module(const ParamModule& module,
     const Tier tier = tier_of(*param, tiers);
     if (tier == Tier::device) continue;
     if (const auto coded = codes_of_.find(param); coded != codes_of_.end()) {
-      Passing passing{.param = param};
-      passing.codes = coded->second;
-      here.passing.push_back(passing);
+      StreamedParam streamed{.param = param};
+      streamed.codes = coded->second;
+      here.streamed.push_back(streamed);
       here.reads = true;
       continue;
     }
     const auto bytes =
         static_cast<std::int64_t>(size_of(compute_)) * param->shape.elements();
-    const auto taken = static_cast<std::size_t>(place_bytes(bytes));
-    Passing passing{param, tier, here.bytes, here.disk_bytes};
-    if (tier == Tier::host) passing.waiting = kept_.at(param).view();
+    const auto taken = static_cast<std::size_t>(buffer_bytes(bytes));
+    StreamedParam streamed{param, tier, here.bytes, here.disk_bytes};
+    if (tier == Tier::host) streamed.host_copy = kept_.at(param).view();
     here.bytes += taken;
     if (tier == Tier::disk) {
       here.disk_bytes += taken;
       here.reads = true;
     }
-    here.passing.push_back(passing);
+    here.streamed.push_back(streamed);
   }
 }
 
-void PlacedWeights::make_places() {
-  const auto passing = std::count_if(modules_.begin(), modules_.end(),
-                                     [](const Module& m) { return !m.passing.empty(); });
+void PlacedWeights::make_buffers() {
+  const auto streamed =
+      std::count_if(modules_.begin(), modules_.end(),
+                    [](const Module& m) { return !m.streamed.empty(); });
   std::size_t bytes = 0, disk_bytes = 0;
   for (const Module& module : modules_) {
     bytes = std::max(bytes, module.bytes);
     disk_bytes = std::max(disk_bytes, module.disk_bytes);
   }
-  two_places_ = passing > 1;
-  for (auto i = 0; i < std::min<std::ptrdiff_t>(passing, 2); ++i) {
-    Place& place = places_[static_cast<std::size_t>(i)];
+  double_buffered_ = streamed > 1;
+  for (auto i = 0; i < std::min<std::ptrdiff_t>(streamed, 2); ++i) {
+    StreamBuffer& buffer = buffers_[static_cast<std::size_t>(i)];
     if (bytes > 0)
-      place.memory = Buffer(device_, DType::u8, {static_cast<std::int64_t>(bytes)},
-                            MemoryClass::weights, "weights that pass through");
+      buffer.memory = Buffer(device_, DType::u8, {static_cast<std::int64_t>(bytes)},
+                             MemoryClass::weights, "streamed weights");
     if (device_.is_cuda() && disk_bytes > 0)
-      place.staging = Buffer::pinned(DType::u8, {static_cast<std::int64_t>(disk_bytes)},
-                                     MemoryClass::offloaded, "weights from the disk");
-    place.copied = Event(device_);
-    place.used = Event(device_);
+      buffer.staging = Buffer::pinned(DType::u8, {static_cast<std::int64_t>(disk_bytes)},
+                                      MemoryClass::offloaded, "weights from the disk");
+    buffer.copied = Event(device_);
+    buffer.used = Event(device_);
   }
   // Shapes, for passes that are only measured.
-  for (const Module& module : modules_) bind(places_.front(), module);
+  for (const Module& module : modules_) bind(buffers_.front(), module);
 }
 
-void PlacedWeights::bind(const Place& place, const Module& module) {
-  for (const Passing& one : module.passing)
-    if (one.codes == nullptr) one.param->value = in_place(place, one);
+void PlacedWeights::bind(const StreamBuffer& buffer, const Module& module) {
+  for (const StreamedParam& one : module.streamed)
+    if (one.codes == nullptr) one.param->value = view_in(buffer, one);
 }
 
-TensorView PlacedWeights::in_place(const Place& place, const Passing& passing) const {
-  return view_at(place.memory.view(), passing.offset, compute_, passing.param->shape);
+TensorView PlacedWeights::view_in(const StreamBuffer& buffer,
+                                  const StreamedParam& streamed) const {
+  return view_at(buffer.memory.view(), streamed.offset, compute_, streamed.param->shape);
 }
 
-void PlacedWeights::read_disk(const Place& place, const Module& module) {
-  for (const Passing& one : module.passing) {
+void PlacedWeights::read_disk(const StreamBuffer& buffer, const Module& module) {
+  for (const StreamedParam& one : module.streamed) {
     if (one.tier != Tier::disk) continue;
     if (one.codes != nullptr) {
       one.codes->boxes = read_codes(*one.param);
@@ -146,81 +148,82 @@ void PlacedWeights::read_disk(const Place& place, const Module& module) {
     }
     const TensorView value =
         device_.is_cuda()
-            ? view_at(place.staging.view(), one.disk_offset, compute_, one.param->shape)
-            : in_place(place, one);
+            ? view_at(buffer.staging.view(), one.disk_offset, compute_, one.param->shape)
+            : view_in(buffer, one);
     io::read_param(source_, *one.param, value);
   }
 }
 
 void PlacedWeights::drop_codes(const Module& module) {
-  for (const Passing& one : module.passing)
+  for (const StreamedParam& one : module.streamed)
     if (one.codes != nullptr) one.codes->boxes.clear();
 }
 
-void PlacedWeights::copy(Place& place, const Module& module, Tier tier) {
+void PlacedWeights::copy(StreamBuffer& buffer, const Module& module, Tier tier) {
   if (!device_.is_cuda()) return;
-  for (const Passing& one : module.passing) {
+  for (const StreamedParam& one : module.streamed) {
     if (one.tier != tier) continue;
     const TensorView from =
         tier == Tier::host
-            ? one.waiting
-            : view_at(place.staging.view(), one.disk_offset, compute_, one.param->shape);
-    copy_bytes(copies_.stream(), from, in_place(place, one));
+            ? one.host_copy
+            : view_at(buffer.staging.view(), one.disk_offset, compute_, one.param->shape);
+    copy_bytes(copies_.stream(), from, view_in(buffer, one));
   }
 }
 
-void PlacedWeights::start(Place& place, int module) {
+void PlacedWeights::start(StreamBuffer& buffer, int module) {
   const Module& coming = modules_[static_cast<std::size_t>(module)];
-  if (place.module >= 0) drop_codes(modules_[static_cast<std::size_t>(place.module)]);
-  place.module = module;
-  under_way_ = &place;
-  // What was copied from the staging memory has left it, and what ran on the place is
+  if (buffer.module >= 0) drop_codes(modules_[static_cast<std::size_t>(buffer.module)]);
+  buffer.module = module;
+  under_way_ = &buffer;
+  // What was copied from the staging memory has left it, and what ran on the buffer is
   // through with it, before others come.
-  place.copied.synchronize();
-  place.used.hold(copies_.stream());
-  copy(place, coming, Tier::host);
+  buffer.copied.synchronize();
+  buffer.used.hold(copies_.stream());
+  copy(buffer, coming, Tier::host);
   if (coming.reads)
-    reading_ = std::async(std::launch::async, [this, &place, &coming] {
+    reading_ = std::async(std::launch::async, [this, &buffer, &coming] {
       block_signals();
       use_signal_stack();
-      read_disk(place, coming);
+      read_disk(buffer, coming);
     });
 }
 
-void PlacedWeights::arrive(Place& place) {
-  const int module = std::exchange(place.module, -1);
+void PlacedWeights::wait_for_fetch(StreamBuffer& buffer) {
+  const int module = std::exchange(buffer.module, -1);
   under_way_ = nullptr;
   if (reading_.valid()) reading_.get();
-  copy(place, modules_[static_cast<std::size_t>(module)], Tier::disk);
-  place.copied.record(copies_.stream());
-  place.module = module;
+  copy(buffer, modules_[static_cast<std::size_t>(module)], Tier::disk);
+  buffer.copied.record(copies_.stream());
+  buffer.module = module;
 }
 
-PlacedWeights::Place& PlacedWeights::bring(int module) {
-  for (Place& place : places_)
-    if (place.module == module) {
-      if (under_way_ == &place) arrive(place);
-      return place;
+PlacedWeights::StreamBuffer& PlacedWeights::fetch_into_buffer(int module) {
+  for (StreamBuffer& buffer : buffers_)
+    if (buffer.module == module) {
+      if (under_way_ == &buffer) wait_for_fetch(buffer);
+      return buffer;
     }
-  if (under_way_ != nullptr) arrive(*under_way_);
-  Place& place =
-      in_use_ == &places_.front() && two_places_ ? places_.back() : places_.front();
-  start(place, module);
-  arrive(place);
-  return place;
+  if (under_way_ != nullptr) wait_for_fetch(*under_way_);
+  StreamBuffer& buffer = in_use_ == &buffers_.front() && double_buffered_
+                             ? buffers_.back()
+                             : buffers_.front();
+  start(buffer, module);
+  wait_for_fetch(buffer);
+  return buffer;
 }
 
-int PlacedWeights::behind(int module) const {
+int PlacedWeights::next_streamed(int module) const {
   const auto count = static_cast<int>(modules_.size());
   int next = module;
   do next = (next + 1) % count;
-  while (modules_[static_cast<std::size_t>(next)].passing.empty());
+  while (modules_[static_cast<std::size_t>(next)].streamed.empty());
   return next;
 }
 
 void PlacedWeights::fetch(int module, Direction direction) {
   const int index = module - first_module_;
-  if (!idle_) fetch_passing(index);
+  if (!idle_) fetch_streamed(index);
   if (codes_ == nullptr) return;
   if (idle_)
     codes_->show(module);
@@ -228,24 +231,25 @@ void PlacedWeights::fetch(int module, Direction direction) {
     codes_->fetch(module, direction);
 }
 
-void PlacedWeights::fetch_passing(int index) {
+void PlacedWeights::fetch_streamed(int index) {
   const Module& here = modules_.at(static_cast<std::size_t>(index));
-  if (here.passing.empty()) return;
-  Place& place = bring(index);
-  in_use_ = &place;
+  if (here.streamed.empty()) return;
+  StreamBuffer& buffer = fetch_into_buffer(index);
+  in_use_ = &buffer;
   Stream stream(device_);
-  place.copied.hold(stream);
-  bind(place, here);
-  const int next = behind(index);
-  const bool there = std::any_of(places_.begin(), places_.end(),
-                                 [&](const Place& one) { return one.module == next; });
+  buffer.copied.hold(stream);
+  bind(buffer, here);
+  const int next = next_streamed(index);
+  const bool there =
+      std::any_of(buffers_.begin(), buffers_.end(),
+                  [&](const StreamBuffer& one) { return one.module == next; });
   if (there || under_way_ != nullptr) return;
-  start(&place == &places_.front() ? places_.back() : places_.front(), next);
+  start(&buffer == &buffers_.front() ? buffers_.back() : buffers_.front(), next);
 }
 
 void PlacedWeights::release(int module) {
   const auto index = static_cast<std::size_t>(module - first_module_);
-  if (idle_ || modules_.at(index).passing.empty()) return;
+  if (idle_ || modules_.at(index).streamed.empty()) return;
   in_use_->used.record(Stream(device_));
 }
 

@@ -17,11 +17,12 @@
 
 namespace trireme::infer {
 
-// Owns the weights of a stage. Those of the device are there for good. Others are in a
-// place while their module runs, and those of the module behind it are on their way
-// through a second one: a thread reads them from the disk, a queue copies them to a GPU.
-// What has a place of its own (one or two modules) comes once. Weights that are codes
-// belong to a CodedWeights; those of the disk have theirs while they are in a place.
+// Owns a stage's weights. Weights of Tier::device stay on the device. Others are streamed
+// through two buffers of the size of the largest streamed module: while one module runs,
+// the next one is read from disk (by a thread) and copied to the GPU (on a side stream).
+// If at most two modules are streamed, each keeps its buffer and is read once. Quantized
+// weights are held by a CodedWeights: those on disk are read with their module, take no
+// bytes of its buffer, and are dropped when the next module takes that buffer.
 class PlacedWeights final : public WeightAccess {
  public:
   // tiers: of the whole tensors of the stage, by name. Reads what stays in memory, on
@@ -40,21 +41,22 @@ class PlacedWeights final : public WeightAccess {
   void set_idle(bool idle) { idle_ = idle; }
 
  private:
-  struct Passing {
+  struct StreamedParam {
     Param* param = nullptr;
     Tier tier = Tier::disk;
-    std::size_t offset = 0;       // in the place
-    std::size_t disk_offset = 0;  // in the host's part of it, of a place on a GPU
-    TensorView waiting{};         // on the host
-    // Of a weight that is codes: where they come. It has no bytes in the place.
+    std::size_t offset = 0;       // in StreamBuffer::memory, in bytes
+    std::size_t disk_offset = 0;  // in StreamBuffer::staging, in bytes
+    TensorView host_copy{};       // of Tier::host
+    // Of a quantized weight: where its codes are read to. It takes no bytes of the
+    // buffer.
     WeightCodes* codes = nullptr;
   };
   struct Module {
-    std::vector<Passing> passing;
-    std::size_t bytes = 0, disk_bytes = 0;  // of a place, without codes
+    std::vector<StreamedParam> streamed;
+    std::size_t bytes = 0, disk_bytes = 0;  // of memory and of staging, without codes
     bool reads = false;                     // from the disk
   };
-  struct Place {
+  struct StreamBuffer {
     int module = -1;
     Buffer memory;   // on the device
     Buffer staging;  // of a GPU: in host memory, for what comes from the disk
@@ -68,17 +70,18 @@ class PlacedWeights final : public WeightAccess {
   std::vector<PlacedCodes> read_codes(const Param& param) const;
   static void drop_codes(const Module& module);
   void add_module(const ParamModule& module, const std::map<std::string, Tier>& tiers);
-  void make_places();
-  TensorView in_place(const Place& place, const Passing& passing) const;
-  void bind(const Place& place, const Module& module);
-  void fetch_passing(int index);
-  void read_disk(const Place& place, const Module& module);
-  void copy(Place& place, const Module& module, Tier tier);
-  // The place that has the module's weights, at once or when what is under way is there.
-  Place& bring(int module);
-  void start(Place& place, int module);
-  void arrive(Place& place);
-  int behind(int module) const;
+  void make_buffers();
+  TensorView view_in(const StreamBuffer& buffer, const StreamedParam& streamed) const;
+  void bind(const StreamBuffer& buffer, const Module& module);
+  void fetch_streamed(int index);
+  void read_disk(const StreamBuffer& buffer, const Module& module);
+  void copy(StreamBuffer& buffer, const Module& module, Tier tier);
+  // The buffer that holds the module's weights, after waiting for what is under way.
+  StreamBuffer& fetch_into_buffer(int module);
+  void start(StreamBuffer& buffer, int module);
+  void wait_for_fetch(StreamBuffer& buffer);
+  // The next module in the order of forward that is streamed; after the last, the first.
+  int next_streamed(int module) const;
 
   const io::TensorSource& source_;
   Device device_;
@@ -88,10 +91,10 @@ class PlacedWeights final : public WeightAccess {
   std::map<const Param*, Buffer> kept_;
   std::vector<Module> modules_;
   std::map<const Param*, WeightCodes*> codes_of_;  // null: they stay
-  std::array<Place, 2> places_;
-  bool two_places_ = false;
-  Place* under_way_ = nullptr;
-  Place* in_use_ = nullptr;
+  std::array<StreamBuffer, 2> buffers_;
+  bool double_buffered_ = false;
+  StreamBuffer* under_way_ = nullptr;
+  StreamBuffer* in_use_ = nullptr;
   SideStream copies_;
   std::future<void> reading_;  // waited for where this ends
   bool idle_ = false;

@@ -27,7 +27,7 @@ Piece piece_of(const std::string& name, std::int64_t layer,
             : param->shape.elements() * static_cast<std::int64_t>(size_of(compute));
     piece.bytes += bytes;
     piece.code_bytes += of_codes;
-    piece.place_bytes += place_bytes(bytes);
+    piece.buffer_bytes += buffer_bytes(bytes);
     for (const NamedBox& box : param->boxes) piece.tensors.push_back(box.tensor);
   }
   return piece;
@@ -139,14 +139,15 @@ std::map<std::int64_t, std::vector<std::size_t>> modules_of(
   return modules;
 }
 
-// What passes through at most at a time: two modules.
-std::int64_t places_for(const std::vector<Piece>& pieces, const StagePlacement& stage,
-                        bool first, bool last, Tier least) {
+// Bytes of the buffers for weights of `least` and lower tiers: two of the largest module.
+std::int64_t stream_buffer_bytes(const std::vector<Piece>& pieces,
+                                 const StagePlacement& stage, bool first, bool last,
+                                 Tier least) {
   std::int64_t largest = 0, count = 0;
   for (const auto& [layer, members] : modules_of(pieces, stage.blocks, first, last)) {
     std::int64_t bytes = 0;
     for (const std::size_t i : members)
-      if (stage.of_pieces[i] >= least) bytes += pieces[i].place_bytes;
+      if (stage.of_pieces[i] >= least) bytes += pieces[i].buffer_bytes;
     largest = std::max(largest, bytes);
     count += bytes > 0 ? 1 : 0;
   }
@@ -175,20 +176,20 @@ void fill_tiers(const Placement& placement, std::size_t s, const TierLimits& lim
     }
 }
 
-// The places grow with what passes through them, and that with the places.
+// The buffers grow with what is streamed through them, and that with the buffers.
 void place_in_order(Placement& placement, std::size_t s, const TierLimits& limits,
                     bool host, const Order& order) {
   StagePlacement& stage = placement.stages[s];
   const bool last = s + 1 == placement.stages.size();
   for (std::int64_t device = -1, beside = -1;
-       device != stage.device_places || beside != stage.host_places;) {
-    device = stage.device_places;
-    beside = stage.host_places;
+       device != stage.device_buffer_bytes || beside != stage.host_buffer_bytes;) {
+    device = stage.device_buffer_bytes;
+    beside = stage.host_buffer_bytes;
     fill_tiers(placement, s, {limits.device - device, limits.host - beside}, host, order,
                stage.of_pieces);
-    plan_places(placement.pieces, stage, s == 0, last, host);
-    stage.device_places = std::max(stage.device_places, device);
-    stage.host_places = std::max(stage.host_places, beside);
+    plan_stream_buffers(placement.pieces, stage, s == 0, last, host);
+    stage.device_buffer_bytes = std::max(stage.device_buffer_bytes, device);
+    stage.host_buffer_bytes = std::max(stage.host_buffer_bytes, beside);
   }
 }
 
@@ -196,11 +197,12 @@ void place_in_order(Placement& placement, std::size_t s, const TierLimits& limit
 std::array<std::int64_t, 3> cost_of(const Placement& placement, std::size_t s,
                                     const TierLimits& limits, bool host) {
   const StagePlacement& stage = placement.stages[s];
-  std::int64_t over = std::max<std::int64_t>(
-      0, bytes_in(placement, s, Tier::device) + stage.device_places - limits.device);
+  std::int64_t over =
+      std::max<std::int64_t>(0, bytes_in(placement, s, Tier::device) +
+                                    stage.device_buffer_bytes - limits.device);
   if (host)
     over += std::max<std::int64_t>(
-        0, bytes_in(placement, s, Tier::host) + stage.host_places - limits.host);
+        0, bytes_in(placement, s, Tier::host) + stage.host_buffer_bytes - limits.host);
   return {over, bytes_of_pass(placement, s, Tier::disk),
           bytes_of_pass(placement, s, Tier::host)};
 }
@@ -250,18 +252,18 @@ std::int64_t bytes_in(const Placement& placement, std::size_t stage, Tier tier) 
 
 std::int64_t bytes_of_pass(const Placement& placement, std::size_t stage, Tier tier) {
   const StagePlacement& here = placement.stages[stage];
-  std::int64_t bytes = 0, passing = 0;
+  std::int64_t bytes = 0, streamed = 0;
   for (const auto& [layer, members] :
        modules_of(placement.pieces, here.blocks, stage == 0,
                   stage + 1 == placement.stages.size())) {
-    bool passes = false;
+    bool is_streamed = false;
     for (const std::size_t i : members) {
-      passes = passes || here.of_pieces[i] != Tier::device;
+      is_streamed = is_streamed || here.of_pieces[i] != Tier::device;
       if (here.of_pieces[i] == tier) bytes += placement.pieces[i].bytes;
     }
-    passing += passes ? 1 : 0;
+    streamed += is_streamed ? 1 : 0;
   }
-  return passing > 2 ? bytes : 0;
+  return streamed > 2 ? bytes : 0;
 }
 
 std::vector<Range> cut_stages(const std::vector<Piece>& pieces,
@@ -275,10 +277,11 @@ std::vector<Range> cut_stages(const std::vector<Piece>& pieces,
   }
 }
 
-void plan_places(const std::vector<Piece>& pieces, StagePlacement& stage, bool first,
-                 bool last, bool host) {
-  stage.device_places = places_for(pieces, stage, first, last, Tier::host);
-  stage.host_places = host ? places_for(pieces, stage, first, last, Tier::disk) : 0;
+void plan_stream_buffers(const std::vector<Piece>& pieces, StagePlacement& stage,
+                         bool first, bool last, bool host) {
+  stage.device_buffer_bytes = stream_buffer_bytes(pieces, stage, first, last, Tier::host);
+  stage.host_buffer_bytes =
+      host ? stream_buffer_bytes(pieces, stage, first, last, Tier::disk) : 0;
 }
 
 Placement place_by_limits(std::vector<Piece> pieces, const std::vector<Range>& blocks,

@@ -59,27 +59,27 @@ Placement on_cpu(std::int64_t limit, bool tied = false,
 }
 
 TEST(Placement, PiecesStayAsLongAsTheyFit) {
-  // All fits to the byte, and nothing passes through.
+  // All fits to the byte, and nothing is streamed.
   EXPECT_EQ(tiers_of(on_cpu(1210)), "ddddddddd");
-  EXPECT_EQ(on_cpu(1210).stages[0].device_places, 0);
-  // Three blocks pass through two places of a block.
+  EXPECT_EQ(on_cpu(1210).stages[0].device_buffer_bytes, 0);
+  // Three blocks are streamed through two buffers of a block.
   EXPECT_EQ(tiers_of(on_cpu(1209)), "ddddkkkdd");
-  EXPECT_EQ(on_cpu(1209).stages[0].device_places, 200);
+  EXPECT_EQ(on_cpu(1209).stages[0].device_buffer_bytes, 200);
   EXPECT_EQ(tiers_of(on_cpu(1000)), "ddkkkkkdd");
-  // In the order of forward the head passes, and two places of 310 bytes take the rest.
+  // In the order of forward the head is streamed: two buffers of 310 bytes take the rest.
   EXPECT_EQ(tiers_of(on_cpu(1000, false, Strategy::sequential)), "dkkkkkkkk");
-  EXPECT_EQ(on_cpu(1000, false, Strategy::sequential).stages[0].device_places, 620);
+  EXPECT_EQ(on_cpu(1000, false, Strategy::sequential).stages[0].device_buffer_bytes, 620);
   EXPECT_EQ(tiers_of(on_cpu(0)), "kkkkkkkkk");
   for (std::int64_t limit = 620; limit < 1300; ++limit) {
     const Placement placement = on_cpu(limit);
-    EXPECT_LE(
-        infer::bytes_in(placement, 0, Tier::device) + placement.stages[0].device_places,
-        limit);
+    EXPECT_LE(infer::bytes_in(placement, 0, Tier::device) +
+                  placement.stages[0].device_buffer_bytes,
+              limit);
   }
 }
 
 TEST(Placement, HostMemoryComesBeforeTheDisk) {
-  // The embedding and the head stay, four blocks pass from the host.
+  // The embedding and the head stay, four blocks are streamed from the host.
   const auto place = [](const TierLimits& limit) {
     const TierLimits limits[] = {limit};
     return infer::place_by_limits(some_pieces(6), {{0, 6}}, limits, true,
@@ -87,13 +87,13 @@ TEST(Placement, HostMemoryComesBeforeTheDisk) {
   };
   const Placement on_host = place({1100, 400});
   EXPECT_EQ(tiers_of(on_host), "dddhhhhdd");
-  EXPECT_EQ(on_host.stages[0].device_places, 200);
-  EXPECT_EQ(on_host.stages[0].host_places, 0);
+  EXPECT_EQ(on_host.stages[0].device_buffer_bytes, 200);
+  EXPECT_EQ(on_host.stages[0].host_buffer_bytes, 0);
   EXPECT_EQ(infer::bytes_of_pass(on_host, 0, Tier::host), 400);
-  // One block beside the places for three from the disk.
+  // One block beside the buffers for three from the disk.
   const Placement on_disk = place({1100, 300});
   EXPECT_EQ(tiers_of(on_disk), "dddhkkkdd");
-  EXPECT_EQ(on_disk.stages[0].host_places, 200);
+  EXPECT_EQ(on_disk.stages[0].host_buffer_bytes, 200);
   EXPECT_EQ(infer::bytes_of_pass(on_disk, 0, Tier::host), 100);
   EXPECT_EQ(infer::bytes_of_pass(on_disk, 0, Tier::disk), 300);
 }
@@ -104,15 +104,15 @@ TEST(Placement, TiedWeightsCountOnce) {
   EXPECT_EQ(infer::bytes_in(none, 0, Tier::disk), 910);
   // They are brought for both of their uses.
   EXPECT_EQ(infer::bytes_of_pass(none, 0, Tier::disk), 1210);
-  EXPECT_EQ(none.stages[0].device_places, 620);
+  EXPECT_EQ(none.stages[0].device_buffer_bytes, 620);
 }
 
-TEST(Placement, WhatHasPlacesOfItsOwnIsNotBroughtAgain) {
+TEST(Placement, ModulesThatKeepTheirBuffersAreReadOnce) {
   const Placement placement =
       DeviceMap(R"({"": "cpu", "model.layers.1": "disk", "lm_head": "disk"})", "map.json")
           .place(some_pieces(6), 1, false, "lm_head");
   EXPECT_EQ(tiers_of(placement), "ddkdddddk");
-  EXPECT_EQ(placement.stages[0].device_places, 600);
+  EXPECT_EQ(placement.stages[0].device_buffer_bytes, 600);
   EXPECT_EQ(infer::bytes_of_pass(placement, 0, Tier::disk), 0);
 }
 
@@ -156,7 +156,7 @@ TEST(DeviceMap, TheLongestNameCounts) {
           "model.rotary_emb": "cpu"})",
       1, false);
   EXPECT_EQ(tiers_of(placement), "dkdkdk");
-  EXPECT_EQ(placement.stages[0].device_places, 600);
+  EXPECT_EQ(placement.stages[0].device_buffer_bytes, 600);
   EXPECT_EQ(tiers_of(placed(R"({"model": 0, "lm_head": "cpu"})", 1, true)), "dddddh");
   EXPECT_EQ(tiers_of(placed(R"({"model": "cpu"})", 1, false, true)), "ddddd");
 }
