@@ -99,7 +99,7 @@ RankStatus status_of(const Heartbeat& beat, const HostTable& hosts) {
   const auto end = std::find(beat.phase.begin(), beat.phase.end(), '\0');
   RankStatus status;
   status.rank = beat.rank;
-  status.host = hosts.of(beat.rank);
+  status.host = hosts.host(beat.rank);
   status.phase = std::string(beat.phase.begin(), end);
   status.step = beat.step;
   status.beat = beat.beat;
@@ -162,7 +162,7 @@ class BoardReports final : public HangReports {
   int ranks() const override { return static_cast<int>(told_.size()); }
   StatusSummary summary(int rank) const override { return at(rank).summary; }
   std::string host(int rank) const override {
-    return at(rank).summary.known ? hosts_.of(rank) : "unknown";
+    return at(rank).summary.known ? hosts_.host(rank) : "unknown";
   }
   std::optional<RankStatus> status(int rank) const override try {
     const Told& told = at(rank);

@@ -86,7 +86,7 @@ void HostTable::merge() {
   runs_.pop_back();
 }
 
-std::string HostTable::of(int rank) const {
+std::string HostTable::host(int rank) const {
   auto run = std::upper_bound(runs_.begin(), runs_.end(), rank,
                               [](int r, const Run& other) { return r < other.first; });
   if (rank < 0 || run == runs_.begin()) return "unknown";

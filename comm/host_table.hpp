@@ -16,7 +16,7 @@ class HostTable {
   // Appends the host of the next rank.
   void add(std::string_view host);
   // The host of a rank; "unknown" of one that was not added.
-  std::string of(int rank) const;
+  std::string host(int rank) const;
   // The place of its host among hosts(); -1 of a rank that was not added.
   int number_of(int rank) const;
   // The first rank of the host at such a place.

@@ -121,7 +121,7 @@ void Mesh::make_groups(const Maker& make) {
            : RankList::line(rank_, 1));
 }
 
-bool GroupUse::of(std::string_view group) const {
+bool GroupUse::needs_communicator(std::string_view group) const {
   const std::pair<std::string_view, bool> named[] = {
       {name_of(Axis::pipeline), pipeline},  {name_of(Axis::data), data},
       {name_of(Axis::context), context},    {"replicas", replicas},
@@ -149,7 +149,7 @@ Mesh::Mesh(World& world, const MeshShape& shape, const Folding& folding, Device 
                       {.device = device,
                        .transport = transport,
                        .links = links,
-                       .collectives = use.of(name)});
+                       .collectives = use.needs_communicator(name)});
   });
 }
 

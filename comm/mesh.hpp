@@ -51,7 +51,7 @@ struct GroupUse {
   bool replicas = true, expert_replicas = true;
   bool embedding = true;
 
-  bool of(std::string_view group) const;
+  bool needs_communicator(std::string_view group) const;
 };
 
 // One group per axis: the ranks that differ in that coordinate only; and the groups that

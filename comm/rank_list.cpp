@@ -16,7 +16,7 @@ RankList RankList::line(int first, int count, int stride) {
   return RankList{first, count, stride, 1, 0}.normal();
 }
 
-RankList RankList::of(std::span<const int> ranks) {
+RankList RankList::from_ranks(std::span<const int> ranks) {
   require(!ranks.empty(), "a group of no ranks");
   const auto count = static_cast<int>(ranks.size());
   const int stride = count > 1 ? ranks[1] - ranks[0] : 1;

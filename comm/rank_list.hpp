@@ -19,7 +19,7 @@ struct RankList {
   // `count` ranks from `first` on, `stride` apart.
   static RankList line(int first, int count, int stride = 1);
   // Throws Error(internal) unless the ranks are of this form.
-  static RankList of(std::span<const int> ranks);
+  static RankList from_ranks(std::span<const int> ranks);
 
   int size() const { return inner * outer; }
   int rank(int index) const {

@@ -14,22 +14,25 @@
 namespace trireme::comm {
 namespace {
 
-// The first two ranks on one GPU, or on one card.
-enum class Of { gpu, card };
-std::optional<std::pair<std::size_t, std::size_t>> sharers(
-    std::span<const RankDevice> ranks, Of what) {
+// An instance is what a rank computes on: a part of a card (MIG), or all of it.
+enum class GpuUnit { instance, card };
+
+// The first two ranks that share such a unit.
+std::optional<std::pair<std::size_t, std::size_t>> first_sharing_pair(
+    std::span<const RankDevice> ranks, GpuUnit unit) {
   std::map<std::array<std::string_view, 3>, std::size_t> owners;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const RankDevice& at = ranks[r];
     if (at.card.empty()) continue;
-    const std::string_view instance = what == Of::gpu ? at.uuid : std::string_view();
+    const std::string_view instance =
+        unit == GpuUnit::instance ? at.uuid : std::string_view();
     const auto [owner, is_new] = owners.try_emplace({at.host, at.card, instance}, r);
     if (!is_new) return {{owner->second, r}};
   }
   return {};
 }
 
-std::optional<std::size_t> rank_without_gpu(std::span<const RankDevice> ranks) {
+std::optional<std::size_t> find_rank_without_gpu(std::span<const RankDevice> ranks) {
   for (std::size_t r = 0; r < ranks.size(); ++r)
     if (ranks[r].card.empty()) return r;
   return {};
@@ -88,33 +91,33 @@ std::vector<RankDevice> devices_of_node(World& world, const RankDevice& mine) {
 
 void check_sharing(std::span<const RankDevice> ranks, bool share) {
   if (share) return;
-  if (const auto two = sharers(ranks, Of::gpu)) {
-    const RankDevice& where = ranks[two->first];
+  if (const auto sharing = first_sharing_pair(ranks, GpuUnit::instance)) {
+    const RankDevice& where = ranks[sharing->first];
     fail(
         Status::resources,
         "ranks {} and {} would share GPU {} of host {}: start as many ranks on a node as "
         "it has GPUs, or set run.share_gpus = true",
-        where.rank, ranks[two->second].rank, where.card, where.host);
+        where.rank, ranks[sharing->second].rank, where.card, where.host);
   }
 }
 
 Transport choose_transport(Backend backend, std::span<const RankDevice> ranks,
                            bool nccl_is_built) {
   if (backend == Backend::mpi) return Transport::mpi;
-  const auto without = rank_without_gpu(ranks);
-  const auto two = sharers(ranks, Of::card);
-  if (nccl_is_built && !without && !two) return Transport::nccl;
+  const auto rank_without = find_rank_without_gpu(ranks);
+  const auto sharing = first_sharing_pair(ranks, GpuUnit::card);
+  if (nccl_is_built && !rank_without && !sharing) return Transport::nccl;
   if (backend == Backend::automatic) return Transport::mpi;
   require(
       nccl_is_built, Status::resources,
       "comm.backend = \"nccl\", but this program was built without NCCL: build it with "
       "-DTRIREME_CUDA=ON -DTRIREME_NCCL=ON, or set comm.backend = \"mpi\"");
-  if (without)
+  if (rank_without)
     fail(Status::resources,
          "comm.backend = \"nccl\", but rank {} (host {}) computes on no GPU: set "
          "run.device = \"cuda\", or comm.backend = \"mpi\"",
-         ranks[*without].rank, ranks[*without].host);
-  refuse_one_card(ranks, two->first, two->second);
+         ranks[*rank_without].rank, ranks[*rank_without].host);
+  refuse_one_card(ranks, sharing->first, sharing->second);
 }
 
 }  // namespace trireme::comm

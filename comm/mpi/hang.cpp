@@ -21,7 +21,7 @@ namespace trireme::comm {
 namespace {
 
 std::string rank_text(const WorldState& state, int rank) {
-  return format("rank {} (host {})", rank, state.hosts.of(rank));
+  return format("rank {} (host {})", rank, state.hosts.host(rank));
 }
 
 // At most this many ranks or collectives are listed.
@@ -94,7 +94,7 @@ std::string disagreement_text(const WorldState& state, std::vector<Note> notes) 
 }  // namespace
 
 void end_hang(WorldState& state, const Awaited& awaited, double waited) {
-  const Note own = Note::of(state.rank, awaited, waited);
+  const Note own = Note::for_rank(state.rank, awaited, waited);
   HangNotes heard(state, own);
   heard.listen();
   end_within(most_report_seconds, Status::hang);

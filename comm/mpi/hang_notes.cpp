@@ -15,7 +15,7 @@ namespace trireme::comm {
 
 static_assert(std::is_trivially_copyable_v<Note>);
 
-Note Note::of(int rank, const Awaited& awaited, double waited) {
+Note Note::for_rank(int rank, const Awaited& awaited, double waited) {
   Note note{.rank = rank,
             .waited = static_cast<float>(waited),
             .sequence = awaited.sequence,

@@ -22,7 +22,7 @@ struct Note {
   std::int64_t sequence = 0;
   std::array<char, 64> collective{};  // operation, tensor, group; '\0' after each
 
-  static Note of(int rank, const Awaited& awaited, double waited);
+  static Note for_rank(int rank, const Awaited& awaited, double waited);
   // "all_reduce #17 fp32[1024] on axis 'data'"
   std::string text() const;
 };

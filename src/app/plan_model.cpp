@@ -91,11 +91,11 @@ Need training_need(const config::RunConfig& config, const plan::PlannedDevice& o
   plan::PlannedDevice untimed = on;
   untimed.machine = nullptr;
   for (const plan::Plan& plan : plan::plan_stages(config, untimed)) {
-    const auto of = [&](MemoryClass what) {
+    const auto bytes_of = [&](MemoryClass what) {
       return static_cast<double>(plan.memory[static_cast<std::size_t>(what)]);
     };
-    Need need{of(MemoryClass::weights), of(MemoryClass::gradients),
-              of(MemoryClass::optimizer), of(MemoryClass::activations), 0};
+    Need need{bytes_of(MemoryClass::weights), bytes_of(MemoryClass::gradients),
+              bytes_of(MemoryClass::optimizer), bytes_of(MemoryClass::activations), 0};
     need.other = plan::device_bytes(plan, on) - static_cast<double>(plan.program_bytes) -
                  need.total();
     if (need.total() > most.total()) most = need;

@@ -195,18 +195,19 @@ StepParts step_parts(const ReportedRun& run) {
   StepParts parts;
   parts.knows_waits = known.has_value();
   for (const auto& [step, total] : run.metrics.of("step_seconds")) {
-    const auto of = [&](const char* key) {
+    const auto seconds_of = [&](const char* key) {
       return std::max(0.0, value_at(run.metrics.of(key), step));
     };
-    const double waits = of("communication_seconds");
+    const double waits = seconds_of("communication_seconds");
     double hidden_in_others = std::max(0.0, value_at(exposed, step) - waits);
-    double compute = of("compute_seconds"), optimizer = of("optimizer_seconds");
+    double compute = seconds_of("compute_seconds"),
+           optimizer = seconds_of("optimizer_seconds");
     const double in_compute = std::min(compute, hidden_in_others);
     compute -= in_compute;
     hidden_in_others -= in_compute;
     const double in_optimizer = std::min(optimizer, hidden_in_others);
     optimizer -= in_optimizer;
-    const double data = of("data_seconds");
+    const double data = seconds_of("data_seconds");
     const double all_waits = waits + in_compute + in_optimizer;
     parts.compute[step] = compute;
     parts.exposed[step] = all_waits;
@@ -242,13 +243,13 @@ std::vector<std::optional<double>> final_losses(const std::vector<ReportedRun>& 
 
 namespace {
 
-void explain(DifferingKey& of, const std::vector<std::optional<double>>& losses) {
+void explain(DifferingKey& key, const std::vector<std::optional<double>>& losses) {
   std::map<std::string, std::vector<double>> groups;
   double sum = 0;
   std::size_t count = 0;
   for (std::size_t i = 0; i < losses.size(); ++i) {
     if (!losses[i] || !std::isfinite(*losses[i])) continue;
-    groups[of.values[i]].push_back(*losses[i]);
+    groups[key.values[i]].push_back(*losses[i]);
     sum += *losses[i];
     ++count;
   }
@@ -264,13 +265,13 @@ void explain(DifferingKey& of, const std::vector<std::optional<double>>& losses)
     const double group_mean = group_sum / static_cast<double>(own.size());
     between +=
         static_cast<double>(own.size()) * (group_mean - mean) * (group_mean - mean);
-    of.groups.push_back(
+    key.groups.push_back(
         {value, own.size(), group_mean, *std::min_element(own.begin(), own.end())});
   }
-  std::sort(of.groups.begin(), of.groups.end(),
+  std::sort(key.groups.begin(), key.groups.end(),
             [](const auto& a, const auto& b) { return a.mean < b.mean; });
   if (count >= 3 && groups.size() > 1 && groups.size() < count && all > 0)
-    of.share = between / all;
+    key.share = between / all;
 }
 
 }  // namespace

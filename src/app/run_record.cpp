@@ -41,7 +41,7 @@ void note_surroundings(const comm::World& world, io::RunStatus& status) {
   status.hosts.clear();
   const comm::HostTable& hosts = comm::hosts_of(world);
   for (int host = 0; host < hosts.hosts(); ++host)
-    status.hosts.push_back(hosts.of(hosts.first_rank(host)));
+    status.hosts.push_back(hosts.host(hosts.first_rank(host)));
 }
 
 }  // namespace

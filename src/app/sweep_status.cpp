@@ -23,8 +23,8 @@ std::string number(const std::optional<double>& value) {
 }
 
 std::string steps_text(const RunState& state) {
-  const std::string of = state.steps > 0 ? std::to_string(state.steps) : "?";
-  return state.phase == RunPhase::waiting ? "-" : format("{}/{}", state.step, of);
+  const std::string total = state.steps > 0 ? std::to_string(state.steps) : "?";
+  return state.phase == RunPhase::waiting ? "-" : format("{}/{}", state.step, total);
 }
 
 }  // namespace

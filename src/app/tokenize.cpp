@@ -230,8 +230,8 @@ std::string_view begins(const std::int32_t& magic) {
 void check_output(const Job& job, const std::vector<std::string>& read) {
   const Directory above(parent_of(job.path));
   const std::string name = last_name_of(job.path);
-  const bool two = job.format == io::TokenFormat::megatron;
-  for (const char* end : two ? std::vector{".bin", ".idx"} : std::vector{""}) {
+  const bool has_index_file = job.format == io::TokenFormat::megatron;
+  for (const char* end : has_index_file ? std::vector{".bin", ".idx"} : std::vector{""}) {
     above.require_file(name + end);
     check_result(job.path + end, read);
   }

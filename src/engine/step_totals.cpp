@@ -28,7 +28,7 @@ double high_of(double both) { return std::floor(both / in_front); }
 // The wish to stop and the most rounds of experts in the lower half of one of them.
 constexpr double wishes = 16;
 double packed_stop(double stop, const parallel::ExpertRounds& rounds) {
-  return packed(stop + wishes * rounds.most, rounds.passes);
+  return packed(stop + wishes * rounds.max, rounds.count);
 }
 double stop_of(double both) { return std::fmod(both, wishes); }
 parallel::ExpertRounds rounds_of(double stop, double host) {
@@ -117,7 +117,7 @@ StepTotals::Outcome StepTotals::finish(const Outcome& mine, const Work& work) {
       work.own,
       paired(static_cast<float>(work.run), static_cast<float>(work.busy)),
       paired(mine.joules.gpus, mine.joules.nodes),
-      packed(static_cast<double>(host_), mine.rounds.all)};
+      packed(static_cast<double>(host_), mine.rounds.sum)};
   for (std::size_t i = 0; i < row.size(); ++i) put(values_, i, row[i]);
   const comm::CombineRows combine =
       [this](const TensorView& rows, const TensorView& out) { combine_rows(rows, out); };
@@ -164,7 +164,7 @@ void StepTotals::combine_rows(const TensorView& rows_PN, const TensorView& out_N
   all[loss_at] = sums.loss();
   all[squares_at] = sums.squares();
   all[stop_at] = packed_stop(stop, rounds);
-  all[host_at] = packed(0, rounds.all);
+  all[host_at] = packed(0, rounds.sum);
   all[joules_at] = paired(static_cast<float>(gpus), static_cast<float>(nodes));
   for (std::size_t first = 0; first < P; first += in_stage) {
     double busy = 0;

@@ -31,12 +31,13 @@ std::size_t CachedAttention::bytes() const {
 
 void CachedAttention::make_recurrent(std::int64_t layer, const Shape& tail,
                                      const Shape& state, DType dtype, Device device) {
-  Layer& of = layers_.at(static_cast<std::size_t>(layer));
-  of.keys = Buffer();
-  of.values = Buffer();
-  of.tail = Buffer(device, dtype, tail, MemoryClass::activations, "convolution's tail");
-  of.state = Buffer(device, accumulator_of(dtype), state, MemoryClass::activations,
-                    "state of the delta rule");
+  Layer& recurrent = layers_.at(static_cast<std::size_t>(layer));
+  recurrent.keys = Buffer();
+  recurrent.values = Buffer();
+  recurrent.tail =
+      Buffer(device, dtype, tail, MemoryClass::activations, "convolution's tail");
+  recurrent.state = Buffer(device, accumulator_of(dtype), state, MemoryClass::activations,
+                           "state of the delta rule");
 }
 
 std::vector<parallel::RecurrentState> CachedAttention::recurrent_states(
@@ -58,8 +59,8 @@ void CachedAttention::begin(Stream& stream, std::int64_t past, std::int64_t coun
   next_layer_ = 0;
   if (past > 0) return;
   for (const Layer& layer : layers_)
-    for (const Buffer* of : {&layer.tail, &layer.state})
-      if (of->bytes() > 0) kernels::fill(stream, of->view(), 0.0);
+    for (const Buffer* buffer : {&layer.tail, &layer.state})
+      if (buffer->bytes() > 0) kernels::fill(stream, buffer->view(), 0.0);
 }
 
 void CachedAttention::forward(Stream& stream, Arena& scratch,

@@ -23,7 +23,7 @@ Places places_of(int ranks, const comm::HostTable& hosts) {
   std::map<std::string, std::pair<int, int>> known;  // number and ranks of a host
   for (int rank = 0; rank < ranks; ++rank) {
     auto& [number, held] =
-        known.try_emplace(hosts.of(rank), static_cast<int>(known.size()), 0)
+        known.try_emplace(hosts.host(rank), static_cast<int>(known.size()), 0)
             .first->second;
     places.host.push_back(number);
     places.fullest = std::max(places.fullest, ++held);

@@ -19,7 +19,7 @@
 #include "io/digest.hpp"
 #include "io/files.hpp"
 #include "kernels/runtime/runtime.hpp"
-#include "launch/rank_looks.hpp"
+#include "launch/distinct_texts.hpp"
 
 namespace trireme::launch {
 namespace {
@@ -206,18 +206,18 @@ void report_placement(comm::World& world, const ComputeDevice& on, int threads) 
     mine.device = on.gpu.pci_bus_id + " " + on.gpu.name;
     mine.device_numa = numa_node_of(on.gpu.pci_bus_id);
   }
-  RankLooks looks{written(mine)};
+  DistinctTexts texts{written(mine)};
   const std::string all = comm::merge_up(
-      world, looks.text(), [](std::string& so_far, const std::string& next) {
-        RankLooks joined = RankLooks::from_text(so_far);
-        joined.append(RankLooks::from_text(next));
+      world, texts.text(), [](std::string& so_far, const std::string& next) {
+        DistinctTexts joined = DistinctTexts::from_text(so_far);
+        joined.append(DistinctTexts::from_text(next));
         so_far = joined.text();
       });
   if (world.rank() > 0 || !log::speaks()) return;
-  looks = RankLooks::from_text(all);
+  texts = DistinctTexts::from_text(all);
   const comm::HostTable& hosts = comm::hosts_of(world);
-  const RankPlaces ranks(looks.ranks(),
-                         [&](int rank) { return read(looks.of(rank), hosts.of(rank)); });
+  const RankPlaces ranks(
+      texts.size(), [&](int rank) { return read(texts.at(rank), hosts.host(rank)); });
   log::info("node      {}: {}", world.host(), describe_node());
   log::info("ranks     {} on {}", ranks.ranks, counted(count_hosts(ranks), "host"));
   std::string table = placement_table(ranks);

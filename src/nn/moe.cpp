@@ -193,7 +193,7 @@ TensorView Moe::backward(Pass& pass, const TensorView& dy_TD, Saved saved) {
       kernels::add_column_sums(on, dlogits_TE, router_bias_.gradient);
     });
   const double rounds = saved.route.rounds;
-  rounds_.add({.all = rounds, .passes = 1, .most = rounds});
+  rounds_.add({.sum = rounds, .count = 1, .max = rounds});
   // What weighs nothing stands in for a microbatch that there is not (engine::Batch).
   if (pass.losses.aux_scale > 0)
     kernels::count_choices(stream, saved.choice_TK, load_.view());

@@ -6,17 +6,19 @@
 
 namespace trireme::parallel {
 
-// Over layers, microbatches and ranks: see ExpertDispatch.
+// Added up over layers, microbatches and ranks; a layer pass is the forward of one layer
+// and microbatch on one rank. See ExpertDispatch.
 struct ExpertRounds {
-  double all = 0, passes = 0;  // their sum, and how many it is of
-  double most = 0;             // of one layer and microbatch
+  double sum = 0;    // rounds, over all layer passes
+  double count = 0;  // layer passes added up
+  double max = 0;    // rounds of any one layer pass
 
-  void add(const ExpertRounds& more) {
-    all += more.all;
-    passes += more.passes;
-    most = std::max(most, more.most);
+  void add(const ExpertRounds& other) {
+    sum += other.sum;
+    count += other.count;
+    max = std::max(max, other.max);
   }
-  double mean() const { return passes > 0 ? all / passes : 0.0; }
+  double mean() const { return count > 0 ? sum / count : 0.0; }
 };
 
 }  // namespace trireme::parallel

@@ -16,7 +16,7 @@ class SequenceSum {
   // The length of sequences of which every rank holds `part`.
   std::int64_t whole(std::int64_t part) const { return part * size(); }
   // Each rank's share of what all of them add up.
-  double share(double of) const { return of / size(); }
+  double share(double total) const { return total / size(); }
   // x (floating, dense) = sum of x over the ranks, in place. Returns when it is there.
   void sum(Stream& stream, const TensorView& x) const {
     if (divided()) group_->all_reduce(stream, x).wait();

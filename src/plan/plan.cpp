@@ -158,7 +158,7 @@ comm::Mesh planned_mesh(const config::RunConfig& config, int rank,
   if (!by_nccl(on)) return mesh;
   const comm::GroupUse use = engine::group_use(config);
   for (comm::Group* group : mesh.groups())
-    if (!use.of(group->name())) comm::forbid_collectives(*group);
+    if (!use.needs_communicator(group->name())) comm::forbid_collectives(*group);
   return mesh;
 }
 

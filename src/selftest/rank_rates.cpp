@@ -106,8 +106,8 @@ int MessageRates::partner(int round) const {
   const int other = partner_of(host, hosts.hosts(), round);
   if (other < 0) return -1;
   const int there = hosts.first_rank(other) + rank - hosts.first_rank(host);
-  if (hosts.number_of(there) != other) return -1;        // fewer ranks there
-  return hosts.of(there) == world_.host() ? -1 : there;  // ranks dealt out in turn
+  if (hosts.number_of(there) != other) return -1;          // fewer ranks there
+  return hosts.host(there) == world_.host() ? -1 : there;  // ranks dealt out in turn
 }
 
 void MessageRates::exchange(int partner) {

@@ -56,7 +56,7 @@ RateVerdict judge(std::span<const double> rates, std::span<const std::uint8_t> k
 
 void NamedHosts::add_slow(const std::string& what, const std::vector<SlowRank>& slow) {
   for (const SlowRank& one : slow) {
-    Reasons& reasons = named_[hosts_.of(one.rank)];
+    Reasons& reasons = named_[hosts_.host(one.rank)];
     const auto known =
         std::find_if(reasons.begin(), reasons.end(),
                      [&](const Reason& other) { return other.what == what; });
@@ -68,7 +68,7 @@ void NamedHosts::add_slow(const std::string& what, const std::vector<SlowRank>& 
 }
 
 void NamedHosts::add_wrong(int rank) {
-  named_[hosts_.of(rank)].push_back({"memory", {rank, 0}, true});
+  named_[hosts_.host(rank)].push_back({"memory", {rank, 0}, true});
 }
 
 std::vector<std::map<std::string, NamedHosts::Reasons>::const_iterator>

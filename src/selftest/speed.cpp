@@ -189,7 +189,7 @@ class Speed {
     rows_.push_back({name, std::to_string(spread.ranks), giga(spread.median),
                      giga(spread.slowest), giga(spread.fastest),
                      std::to_string(spread.slowest_rank),
-                     nodes_.of(spread.slowest_rank)});
+                     nodes_.host(spread.slowest_rank)});
   }
 
   void test_patterns() {

@@ -86,10 +86,10 @@ void NodePlaces::number(comm::World& world, const std::vector<std::string>& name
   const auto blank = text.find(' ');
   std::istringstream(text.substr(0, blank)) >> shift_;
   nodes_ = comm::HostTable::from_text(text.substr(blank + 1));
-  const std::string own = nodes_.of(world.rank());
+  const std::string own = nodes_.host(world.rank());
   place_ = on_node_ = 0;
   for (int rank = 0; rank < world.size(); ++rank) {
-    if (nodes_.of(rank) != own) continue;
+    if (nodes_.host(rank) != own) continue;
     if (rank < world.rank()) ++place_;
     ++on_node_;
   }

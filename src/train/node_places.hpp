@@ -23,7 +23,7 @@ class NodePlaces {
   // Rank r sends to r + shift and keeps what r - shift sends, around the end; 0 where one
   // node has too many of the ranks for another to take them.
   int shift() const { return shift_; }
-  std::string node_of(int rank) const { return nodes_.of(rank); }
+  std::string node_of(int rank) const { return nodes_.host(rank); }
   // Of the ranks that share this rank's node, in order: its place and how many there are.
   int place() const { return place_; }
   int on_node() const { return on_node_; }

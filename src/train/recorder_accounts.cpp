@@ -192,7 +192,7 @@ io::Record Recorder::accounts() const {
   }
   if (const auto& slowest = engine_.totals().slowest())
     record.set("slowest_rank", std::int64_t{slowest->rank})
-        .set("slowest_host", comm::hosts_of(world_).of(slowest->rank))
+        .set("slowest_host", comm::hosts_of(world_).host(slowest->rank))
         .set("slowest_factor", slowest->value);
   if (const comm::HostTable& hosts = comm::hosts_of(world_); hosts.hosts() > 1) {
     std::vector<io::Record> slow;
@@ -229,7 +229,7 @@ io::Record Recorder::accounts() const {
   }
   if (config_.parallel.expert_memory > 0)
     record.set("expert_rounds_mean", agreed_.rounds.mean())
-        .set("expert_rounds_max", agreed_.rounds.most);
+        .set("expert_rounds_max", agreed_.rounds.max);
   return record;
 }
 

@@ -95,7 +95,7 @@ void Recorder::print(const engine::StepResult& result) const {
       {"mfu " + pad(fixed(100 * rate_of_flops / peak_.peak, 1), 4) + " %", mfu});
   if (config_.parallel.expert_memory > 0)
     fields.push_back({format("rounds {}, most {}", fixed(agreed_.rounds.mean(), 2),
-                             fixed(agreed_.rounds.most, 0)),
+                             fixed(agreed_.rounds.max, 0)),
                       rounds});
   fields.push_back({"mem " + human_bytes(agreed_.memory_peak), memory});
   fields.push_back(

@@ -186,7 +186,7 @@ void check_replicas(comm::World& world, comm::Mesh& mesh,
   if (difference)
     if (const Odd odd = odd_ranks(*difference); !odd.most.empty())
       for (const int rank : odd.ranks)
-        launch::name_bad_host(comm::hosts_of(world).of(rank));
+        launch::name_bad_host(comm::hosts_of(world).host(rank));
   throw comm::Agreed(
       Status::corruption,
       world.broadcast(difference ? describe(*difference, place, step) : ""));

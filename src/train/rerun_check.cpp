@@ -118,13 +118,13 @@ void check_reruns(comm::World& world, const comm::Mesh& mesh, std::int64_t step,
   const bool by_experts = mesh.folding().expert > 1;
   const comm::HostTable& hosts = comm::hosts_of(world);
   const RerunReport report{mine, by_experts ? 0 : mesh.coordinate(comm::Axis::data),
-                           hosts.of(world.rank())};
+                           hosts.host(world.rank())};
   std::vector<RerunReport> ranks;
   for (const std::string& line : world.gather_text(line_of(report)))
     ranks.push_back(report_of(line));
   RerunVerdict verdict;
   if (world.rank() == 0) verdict = judge_reruns(step, ranks);
-  for (const int rank : verdict.wrong) launch::name_bad_host(hosts.of(rank));
+  for (const int rank : verdict.wrong) launch::name_bad_host(hosts.host(rank));
   throw comm::Agreed(Status::corruption, world.broadcast(verdict.text));
 }
 

@@ -13,7 +13,7 @@ std::vector<SlowHosts::Slow> slowest_hosts(const comm::HostTable& hosts,
   std::vector<SlowHosts::Slow> all;
   for (const engine::RankedValue& rank :
        totals.slowest_of_hosts(engine::StepTotals::host_slots)) {
-    const std::string host = hosts.of(rank.rank);
+    const std::string host = hosts.host(rank.rank);
     const bool is_new = std::none_of(all.begin(), all.end(),
                                      [&](const auto& o) { return o.host == host; });
     if (is_new && all.size() < SlowHosts::most_hosts) all.push_back({host, rank});

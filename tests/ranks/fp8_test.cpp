@@ -77,7 +77,7 @@ Trained trained(const config::RunConfig& config, comm::Mesh& mesh, int steps,
       result.histories[state->named.tensor].assign(values.begin(), values.end());
     }
     for (const nn::Moe* moe : engine.stage().moe_layers())
-      result.rounds = std::max(result.rounds, moe->rounds().most);
+      result.rounds = std::max(result.rounds, moe->rounds().max);
   };
   result.outcome = train_steps(config, mesh, steps, whole, inspect, {}, false);
   return result;

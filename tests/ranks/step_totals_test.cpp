@@ -52,20 +52,20 @@ TEST(StepTotals, RoundsOfExpertsTravelWithTheRest) {
   totals.tell_apart(rank, size);
   const auto all =
       totals.finish({.stop_request = rank == 1 ? 3 : 0,
-                     .rounds = {.all = 100.0 + rank, .passes = 60, .most = 5.0 + rank}},
+                     .rounds = {.sum = 100.0 + rank, .count = 60, .max = 5.0 + rank}},
                     {.own = 2.0 + rank});
   EXPECT_EQ(all.stop_request, 3);
-  EXPECT_EQ(all.rounds.all, 100 * size + size * (size - 1) / 2);
-  EXPECT_EQ(all.rounds.passes, 60 * size);
-  EXPECT_EQ(all.rounds.most, 4 + size);
+  EXPECT_EQ(all.rounds.sum, 100 * size + size * (size - 1) / 2);
+  EXPECT_EQ(all.rounds.count, 60 * size);
+  EXPECT_EQ(all.rounds.max, 4 + size);
   EXPECT_EQ(totals.slowest_of_hosts(size).size(), static_cast<std::size_t>(size));
   EXPECT_EQ(totals.slowest()->rank, size - 1);
   const double greatest = rank == 0 ? 0x1p32 : 0.0;
   const auto most =
-      totals.finish({.rounds = {.all = greatest, .passes = greatest, .most = 65535}}, {});
+      totals.finish({.rounds = {.sum = greatest, .count = greatest, .max = 65535}}, {});
   EXPECT_EQ(most.stop_request, 0);
-  EXPECT_EQ(most.rounds.most, 65535);
-  EXPECT_EQ(most.rounds.all, 0x1p32);
+  EXPECT_EQ(most.rounds.max, 65535);
+  EXPECT_EQ(most.rounds.sum, 0x1p32);
   EXPECT_EQ(most.rounds.mean(), 1);
 }
 

@@ -20,7 +20,7 @@ void time_out(comm::World& world, int judges) {
                               .sequence = 9,
                               .members = state.ranks,
                               .absent = {}};
-  comm::HangNotes heard(state, comm::Note::of(world.rank(), awaited, 600),
+  comm::HangNotes heard(state, comm::Note::for_rank(world.rank(), awaited, 600),
                         {.judges = judges,
                          .turn = milliseconds(1),
                          .quiet = milliseconds(50),

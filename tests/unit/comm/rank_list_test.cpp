@@ -26,10 +26,10 @@ TEST(RankList, FindsEachMemberAndNoOther) {
     int found = 0;
     for (int rank = 0; rank < 100; ++rank) found += list.contains(rank) ? 1 : 0;
     EXPECT_EQ(found, list.size());
-    EXPECT_EQ(RankList::of(all), list.normal());
+    EXPECT_EQ(RankList::from_ranks(all), list.normal());
     EXPECT_EQ(rank_list_from(text_of(list)), list);
   }
-  EXPECT_ANY_THROW(RankList::of(std::vector{1, 2, 4}));
+  EXPECT_ANY_THROW(RankList::from_ranks(std::vector{1, 2, 4}));
   EXPECT_ANY_THROW(rank_list_from("1,2,3,4"));
 }
 
@@ -40,10 +40,10 @@ TEST(HostTable, HoldsNumberedHostsAsOneRun) {
       table.add("node" + std::to_string(10000 + host).substr(1));
   EXPECT_LE(table.runs(), 2u);
   EXPECT_EQ(table.hosts(), 1250);
-  EXPECT_EQ(table.of(0), "node0000");
-  EXPECT_EQ(table.of(9999), "node1249");
-  EXPECT_EQ(table.of(10000), "unknown");
-  EXPECT_EQ(HostTable::from_text(table.text()).of(4321), "node0540");
+  EXPECT_EQ(table.host(0), "node0000");
+  EXPECT_EQ(table.host(9999), "node1249");
+  EXPECT_EQ(table.host(10000), "unknown");
+  EXPECT_EQ(HostTable::from_text(table.text()).host(4321), "node0540");
   EXPECT_EQ(table.number_of(0), 0);
   EXPECT_EQ(table.number_of(4321), 540);
   EXPECT_EQ(table.number_of(-1), -1);
@@ -56,12 +56,12 @@ TEST(HostTable, HoldsNumberedLabelsAsOneRun) {
       table.add("node" + std::to_string(1000 + host).substr(1) + ".cluster.example");
   EXPECT_LE(table.runs(), 2u);
   const HostTable again = HostTable::from_text(table.text());
-  EXPECT_EQ(again.of(0), "node008.cluster.example");
-  EXPECT_EQ(again.of(447), "node119.cluster.example");
+  EXPECT_EQ(again.host(0), "node008.cluster.example");
+  EXPECT_EQ(again.host(447), "node119.cluster.example");
   HostTable addresses;
   for (int host = 7; host < 30; ++host) addresses.add("10.0.0." + std::to_string(host));
   EXPECT_LE(addresses.runs(), 3u);  // of one digit, and of two
-  EXPECT_EQ(addresses.of(22), "10.0.0.29");
+  EXPECT_EQ(addresses.host(22), "10.0.0.29");
 }
 
 TEST(HostTable, HoldsAnyNames) {
@@ -72,7 +72,7 @@ TEST(HostTable, HoldsAnyNames) {
   for (const auto& name : names) table.add(name);
   const HostTable again = HostTable::from_text(table.text());
   for (std::size_t rank = 0; rank < names.size(); ++rank)
-    EXPECT_EQ(again.of(static_cast<int>(rank)), names[rank]) << rank;
+    EXPECT_EQ(again.host(static_cast<int>(rank)), names[rank]) << rank;
 }
 
 // Subtrees are contiguous and cover the ranks; nobody has more than log2 children.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/cpu_place.hpp"
-#include "launch/rank_looks.hpp"
+#include "launch/distinct_texts.hpp"
 
 namespace trireme::launch {
 namespace {
@@ -106,31 +106,31 @@ TEST(Warnings, AreFewOnManyHosts) {
   EXPECT_EQ(lines.back(), "and 96 more of this kind");
 }
 
-TEST(RankLooks, KeepsEachKindOnce) {
-  RankLooks all("a");
+TEST(DistinctTexts, KeepsEachTextOnce) {
+  DistinctTexts all("a");
   all.add("b");
-  RankLooks next("b");
+  DistinctTexts next("b");
   next.add("c\tc");
   next.add("a");
   all.append(next);
-  all = RankLooks::from_text(all.text());
-  ASSERT_EQ(all.ranks(), 5);
-  EXPECT_EQ(all.kinds(), 3u);
-  std::string looks;
-  for (int rank = 0; rank < all.ranks(); ++rank) looks += all.of(rank) + " ";
-  EXPECT_EQ(looks, "a b b c\tc a ");
-  EXPECT_EQ(RankLooks::from_text(RankLooks().text()).ranks(), 0);
+  all = DistinctTexts::from_text(all.text());
+  ASSERT_EQ(all.size(), 5);
+  EXPECT_EQ(all.distinct(), 3u);
+  std::string texts;
+  for (int rank = 0; rank < all.size(); ++rank) texts += all.at(rank) + " ";
+  EXPECT_EQ(texts, "a b b c\tc a ");
+  EXPECT_EQ(DistinctTexts::from_text(DistinctTexts().text()).size(), 0);
 }
 
-TEST(RankLooks, ATextThatIsNoneIsRefused) {
-  RankLooks looks("a");
-  looks.add("bc");
-  const std::string text = looks.text();
+TEST(DistinctTexts, OtherTextsAreRefused) {
+  DistinctTexts texts("a");
+  texts.add("bc");
+  const std::string text = texts.text();
   for (std::size_t end = 0; end < text.size(); ++end)
-    EXPECT_THROW(RankLooks::from_text(text.substr(0, end)), Error) << end;
+    EXPECT_THROW(DistinctTexts::from_text(text.substr(0, end)), Error) << end;
   std::string other = text;
-  other[4 * 4] = 2;  // of rank 0: a kind that there is not
-  EXPECT_THROW(RankLooks::from_text(other), Error);
+  other[4 * 4] = 2;  // of rank 0: an index beyond the texts
+  EXPECT_THROW(DistinctTexts::from_text(other), Error);
 }
 
 }  // namespace
