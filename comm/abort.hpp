@@ -16,14 +16,14 @@ namespace trireme::comm {
 // what may hang before abort_job() is called, such as a file system. Any thread.
 void end_within(int seconds, Status status) noexcept;
 
-// For a report: with a flight recorder, a word with other ranks and thousands of
-// positions to read it may rightly take half of that at scale, and a rank that has to
-// wait for another's report 15 s.
-constexpr int most_report_seconds = 60;
-// A rank that leaves the report to another ends the job after so many seconds without it.
-// The other may look twice for two seconds at a disk that hangs (watchdog.cpp), and be
-// behind by as much on a busy machine.
-constexpr unsigned seconds_for_another = 8;
+// Time limit for writing a failure report. At scale, dumping the flight recorder,
+// agreeing on the reporter and reading thousands of rank statuses may take 30 s; waiting
+// for another rank's report takes 15 s.
+constexpr int report_limit_seconds = 60;
+// A rank that leaves the report to another waits this long, then ends the job itself. The
+// reporter may spend two 2 s time-outs on a hung disk (watchdog.cpp), and as much again
+// on a busy machine.
+constexpr unsigned other_report_wait_seconds = 8;
 
 // Reports `error` once for all ranks that fail alike, then ends the job with its status.
 [[noreturn]] void end_job(std::exception_ptr error) noexcept;

@@ -8,8 +8,9 @@
 
 namespace trireme::comm {
 
-// A rank's place. Its subtree are the `ranks` ranks from its own on (around the end where
-// the root is not rank 0), so that what a child sends is a part of what its parent sends.
+// A rank's node in the tree. Its subtree holds `ranks` consecutive ranks from its own on
+// (wrapping around if the root is not rank 0), so a child's message is a contiguous part
+// of its parent's.
 struct GatherTree {
   struct Child {
     int rank = 0;

@@ -148,7 +148,7 @@ class Group {
 
   // So many bytes of staging memory at most, 0: any number. A collective of tensors on
   // the host that would need more waits for the oldest one in flight, as all ranks do
-  // that start collectives in one order. See StagingPool::bound().
+  // that start collectives in one order. See StagingPool::set_limit().
   virtual void bound_staging(std::int64_t most) = 0;
   // Bytes of staging memory (MemoryClass::communication) that this group holds, or would
   // hold on meta. Grows on first use of a larger message, then stays.

@@ -1,4 +1,4 @@
-// Which rank keeps the others waiting, by the little that is known of each.
+// Finds the rank that blocks the others, from short summaries of all ranks' statuses.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace trireme::comm {
 
-// Of a status as much as tells most ranks from the one that is late: where the oldest
-// collective in flight stands, as hashes.
+// Short form of a RankStatus: hashes of its oldest collective in flight, enough to tell a
+// late rank from the majority.
 struct StatusSummary {
   std::uint32_t group = 0;  // of the collective: name and ranks; 0: it is in none
   std::uint32_t sequence = 0;

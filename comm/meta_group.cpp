@@ -25,7 +25,7 @@ class MetaGroup final : public Group {
   void forbid_collectives() { collectives_ = false; }
 
   void progress() override {}
-  void bound_staging(std::int64_t most) override { staging_.bound(most); }
+  void bound_staging(std::int64_t most) override { staging_.set_limit(most); }
   std::size_t staging_bytes() const override {
     return staging_.bytes() + pinned_.bytes();
   }
@@ -49,14 +49,14 @@ class MetaGroup final : public Group {
     }
     bool progress() override { return true; }
     void wait() override {
-      let_go();
+      finish_and_release();
       group_.pinned_.release(pinned_);
       group_.free_.push_back(this);
     }
     void abandon() noexcept override { wait(); }
 
    private:
-    void let_go() override {
+    void finish_and_release() override {
       WorkMeter* const meter = work_meter();
       if (std::exchange(metered_, false) && meter != nullptr)
         group_.add_exposed(kind_, meter->wait_for(flight_));

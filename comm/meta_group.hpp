@@ -22,9 +22,9 @@ std::unique_ptr<Group> make_planned_group(std::string name, int rank, int size,
                                           Transport transport);
 inline constexpr Device planned_host{DeviceKind::meta, 1};
 
-// From here on a collective of tensors on GPUs ends in Error(internal), as it does on a
-// group of NCCL that no communicator is made for (GroupUse); sends and receives have
-// theirs. group: of make_planned_group(), for Transport::nccl.
+// From now on a collective of GPU tensors on `group` throws Error(internal), as on a real
+// NCCL group for which no communicator was made (GroupUse). Sends and receives still
+// work. `group`: from make_planned_group() with Transport::nccl.
 void forbid_collectives(Group& group);
 
 }  // namespace trireme::comm

@@ -46,8 +46,7 @@ struct RankStatus {
   bool told = true;                 // false: groups, calls and device are not known
 };
 
-// A text that ends with a line that nothing else looks like, so that half of one is seen
-// to be.
+// Serialises the status. A fixed last line lets read_status() detect a truncated text.
 std::string write_status(const RankStatus& status);
 // Nothing when the text is no whole status.
 std::optional<RankStatus> read_status(std::string_view text);

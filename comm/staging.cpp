@@ -17,13 +17,13 @@ int StagingPool::acquire(std::int64_t bytes) {
   while (true) {
     int block = smallest_free(size);
     const bool fits = block != none && block_bytes(block) == size;
-    const bool may_make = most_ == 0 || bytes_ + size <= most_;
+    const bool may_make = limit_ == 0 || bytes_ + size <= limit_;
     if (!fits && (may_make || (block == none && held_.empty()))) block = make(size);
     if (block != none) {
       blocks_[static_cast<std::size_t>(block)].taken = true;
       return block;
     }
-    held_.front().by->let_go();
+    held_.front().by->finish_and_release();
   }
 }
 

@@ -21,7 +21,7 @@ class StagingPool {
   class Holder {
    public:
     // Waits for the collective, and releases the block.
-    virtual void let_go() = 0;
+    virtual void finish_and_release() = 0;
 
    protected:
     ~Holder() = default;
@@ -29,14 +29,14 @@ class StagingPool {
 
   StagingPool(Device device, std::string label, Memory memory = Memory::plain);
 
-  // From now on no block is made that makes them more than `most` bytes together (0: any
-  // number) while a holder can let go of one, the one that took it first before others.
-  // So there may be more by one block alone that is larger than all, and by those without
-  // a holder.
-  void bound(std::int64_t most) { most_ = static_cast<std::size_t>(most); }
+  // Limits the pool to `most` bytes (0: no limit). When a new block would exceed the
+  // limit, the oldest held blocks are waited for and reused. A single block larger than
+  // the limit, and blocks without a Holder, may still exceed it.
+  void set_limit(std::int64_t most) { limit_ = static_cast<std::size_t>(most); }
   // A free block of at least `bytes`; `none` for 0 bytes.
   int acquire(std::int64_t bytes);
-  // The block's collective is under way: it may be asked to let go.
+  // The block's collective is under way: it its holder may be asked to finish and release
+  // it.
   void hold(int block, Holder& holder);
   void release(int block);
   // First byte of a block.
@@ -65,7 +65,7 @@ class StagingPool {
   Memory memory_;
   std::vector<Block> blocks_;
   std::vector<Held> held_;  // those that were taken first come first
-  std::size_t bytes_ = 0, most_ = 0;
+  std::size_t bytes_ = 0, limit_ = 0;
 };
 
 }  // namespace trireme::comm

@@ -23,7 +23,7 @@ std::uint64_t name_of_rank(int rank) {
 
 }  // namespace
 
-void Claim::keep_for(int rank) noexcept {
+void Claim::nominate(int rank) noexcept {
   std::uint64_t nobody = 0;
   Word(*word_).compare_exchange_strong(nobody, name_of_rank(rank));
 }
@@ -49,10 +49,10 @@ bool Claim::speak(int rank, bool for_another) noexcept {
 
 namespace {
 
-// To this rank's children in the tree that begins at the rank that speaks, once.
+// Tells this rank's children in the tree that begins at the reporting rank, once.
 void pass_on(WorldState& state) {
   static int speaker = -1;  // outlives the sends, which nobody waits for
-  if (state.abandoned || !state.claim->start_passing_on()) return;
+  if (state.abandoned || !state.claim->first_to_forward()) return;
   speaker = state.claim->holder();
   const BinomialNode place = binomial_node(state.rank, speaker, state.size);
   for (int m = place.first_child; m > 0; m /= 2) {
@@ -80,7 +80,7 @@ std::chrono::milliseconds turn_of(const WorldState& state) {
 }  // namespace
 
 void announce_failure(WorldState& state) {
-  state.claim->keep_for(state.rank);
+  state.claim->nominate(state.rank);
   pass_on(state);
 }
 
@@ -94,7 +94,7 @@ void hear_failure(WorldState& state) {
   if (come != 0 &&
       MPI_Recv(&speaker, sizeof speaker, MPI_BYTE, status.MPI_SOURCE, failure_tag,
                state.notes.get(), MPI_STATUS_IGNORE) == MPI_SUCCESS)
-    state.claim->keep_for(speaker);
+    state.claim->nominate(speaker);
   if (another_reports(state)) pass_on(state);
 }
 

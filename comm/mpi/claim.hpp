@@ -1,4 +1,4 @@
-// Claim: of all that fail together, the one that reports it.
+// Claim: elects the one rank that reports a failure.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,9 +9,9 @@ namespace trireme::comm {
 
 struct WorldState;
 
-// A word of memory that the ranks of a node share: the rank that speaks for the failure,
-// of this node or another. It is never given back, so that a rank that was stopped, and
-// wakes when the others are gone, finds it taken.
+// A word in node-shared memory that names the reporting rank, of this node or another. It
+// is never released, so a rank that was stopped (SIGSTOP) and resumes later finds it
+// taken.
 class Claim {
  public:
   // shared: a word that is 0 at first; nullptr where MPI shares no memory: each rank has
@@ -21,24 +21,24 @@ class Claim {
   Claim& operator=(const Claim&) = delete;
 
   // These call no MPI and never wait.
-  // Names the rank that is to speak, unless one is named already.
-  void keep_for(int rank) noexcept;
-  // That rank, or the one that has spoken; -1: nobody yet.
+  // Names the rank that is to report, unless one is named already.
+  void nominate(int rank) noexcept;
+  // That rank, or the one that has reported; -1: none yet.
   int holder() const noexcept;
-  // Whether this rank, `rank`, speaks: true for one thread of one rank of the node, once,
-  // and not where another rank is named.
+  // Whether this rank, `rank`, reports: true for one thread of one rank of the node,
+  // once, and not where another rank is named.
   bool take(int rank) noexcept;
-  // The same although another rank is named: that one may hang before it speaks.
+  // The same although another rank is named: that one may hang before it reports.
   bool take_from_any(int rank) noexcept;
-  // True once for this rank: it has not told others yet which rank that is.
-  bool start_passing_on() noexcept { return !std::exchange(passed_on_, true); }
+  // True once, for the caller that is to tell other ranks which rank that is.
+  bool first_to_forward() noexcept { return !std::exchange(forwarded_, true); }
 
  private:
   bool speak(int rank, bool for_another) noexcept;
 
   std::uint64_t own_ = 0;
-  bool passed_on_ = false;
-  std::uint64_t* word_;  // twice the rank and 1, and 1 if it has spoken; 0: nobody
+  bool forwarded_ = false;
+  std::uint64_t* word_;  // 2 * (rank + 1), plus 1 once it reports; 0: none
 };
 
 // Whether this rank is to report a failure, for its main thread. Lower ranks speak first:

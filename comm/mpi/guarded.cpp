@@ -68,9 +68,10 @@ int lowest(WorldState& state, int value) {
     log::error("trireme: error: " + failure.message);
     abort_job(failure.status);
   }
-  end_within(most_report_seconds, failure.status);
+  end_within(report_limit_seconds, failure.status);
   if (!may_report(*state)) {
-    ::sleep(seconds_for_another);  // another rank does, and its MPI_Abort ends this one
+    ::sleep(
+        other_report_wait_seconds);  // another rank does, and its MPI_Abort ends this one
   } else {
     log::error(format("trireme: error: rank {}: {}", state->rank, failure.message));
   }

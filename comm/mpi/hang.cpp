@@ -97,13 +97,13 @@ void end_hang(WorldState& state, const Awaited& awaited, double waited) {
   const Note own = Note::for_rank(state.rank, awaited, waited);
   HangNotes heard(state, own);
   heard.listen();
-  end_within(most_report_seconds, Status::hang);
+  end_within(report_limit_seconds, Status::hang);
   dump_flight();
   if (heard.speaks() && may_report(state))
     report_hang(state, own.text(), waited,
                 heard.is_complete() ? disagreement_text(state, std::move(heard).notes())
                                     : late_text(state, awaited, heard));
-  ::sleep(seconds_for_another);
+  ::sleep(other_report_wait_seconds);
   abort_job(Status::hang);
 }
 

@@ -22,7 +22,7 @@ class MpiGroup final : public Group {
   MpiGroup& operator=(const MpiGroup&) = delete;
 
   void progress() override { state_.progress(); }
-  void bound_staging(std::int64_t most) override { staging_.bound(most); }
+  void bound_staging(std::int64_t most) override { staging_.set_limit(most); }
   std::size_t staging_bytes() const override { return staging_.bytes(); }
 
   WorldState& state() { return state_; }

@@ -131,7 +131,7 @@ void MpiOperation::abandon() noexcept {
 
 void MpiOperation::hold_staging() { group_.staging().hold(block_, *this); }
 
-void MpiOperation::let_go() {
+void MpiOperation::finish_and_release() {
   complete();
   group_.staging().release(std::exchange(block_, StagingPool::none));
 }

@@ -88,7 +88,7 @@ class MpiOperation final : public Handle::Operation, private StagingPool::Holder
   std::string text() const;
   Awaited awaited() const;
   bool awaits_first_from(int world_rank) const;
-  void let_go() override;
+  void finish_and_release() override;
   void release();
 
   MpiGroup& group_;

@@ -311,7 +311,7 @@ bool Watchdog::another_rank_progresses() const {
 
 // One rank reports: the one that makes the file.
 void Watchdog::raise_alarm() {
-  end_within(most_report_seconds, Status::hang);
+  end_within(report_limit_seconds, Status::hang);
   if (!make_file(config_.directory, marker())) join_alarm();
   if (!may_report_now()) join_alarm();  // the main thread of a rank reports already
   // 1. The others see the file and write where they are.
@@ -347,7 +347,7 @@ void Watchdog::await_recorders() const {
 }
 
 void Watchdog::join_alarm() {
-  end_within(most_report_seconds, Status::hang);
+  end_within(report_limit_seconds, Status::hang);
   publish(true);
   dump_flight();
   // The reporter's abort ends this rank; should it fail, this rank still ends.
@@ -361,14 +361,14 @@ void Watchdog::look_at_devices() {
   try {
     async_errors().look();
   } catch (const Error& error) {
-    end_within(most_report_seconds, error.status());
+    end_within(report_limit_seconds, error.status());
     std::this_thread::sleep_for(
         std::chrono::milliseconds(std::min(30 * world_.rank(), 2000)));
     if (may_report_now())
       log::error(format("trireme: error: rank {} (host {}): {}", world_.rank(),
                         world_.host(), error.what()));
     else
-      ::sleep(seconds_for_another);
+      ::sleep(other_report_wait_seconds);
     dump_flight();
     abort_job(error.status());
   }

@@ -67,7 +67,7 @@ void CallWatch::run() {
 }
 
 void CallWatch::report(double waited) const {
-  end_within(most_report_seconds, Status::hang);
+  end_within(report_limit_seconds, Status::hang);
   dump_flight();
   if (!may_report_now()) abort_job(Status::hang);
   report_hang(

@@ -37,8 +37,8 @@ struct InitMachine {
 // --machine FILE, or this node. Throws as plan::read_machine().
 InitMachine look_at_machine(const Arguments& arguments);
 
-// The first question's default, a Llama of 0.9 M weights; "125m", "350m", "1.3b" and
-// "6.7b" are larger ones.
+// The first question's default, a Llama of 0.9 M weights; "125m", "350m", "1.3b", "2.7b"
+// and "6.7b" are larger ones.
 NamedModel sized_model(const std::string& size);
 bool is_size(const std::string& word);
 

@@ -37,7 +37,8 @@ std::string model_deck_path(const std::string& name);
 // Names that have one.
 std::vector<std::string> model_names();
 
-// What is asked for beside the model. 0 and "": as default_of() has it.
+// What the user asked for besides the model; 0 or empty: not given, see sequence_of() and
+// compute_of().
 struct DeckWishes {
   std::int64_t sequence = 0, batch = 0;
   std::string compute{};  // precision.compute

@@ -20,9 +20,9 @@ TEST(Claim, OneSpeaks) {
   Claim claim(shared.common());
   EXPECT_EQ(claim.holder(), -1);
   world().barrier();
-  if (rank == last) claim.keep_for(last);
+  if (rank == last) claim.nominate(last);
   world().barrier();
-  claim.keep_for(rank);
+  claim.nominate(rank);
   EXPECT_EQ(claim.holder(), last);
   if (rank != last) {
     EXPECT_FALSE(claim.take(rank));
@@ -40,7 +40,7 @@ TEST(Claim, AnotherSpeaksForIt) {
   const int rank = world().rank(), last = world().size() - 1;
   const NodeMemory shared(world().state().world.get(), 1, lowest);
   Claim claim(shared.common());
-  if (rank == last) claim.keep_for(last);
+  if (rank == last) claim.nominate(last);
   world().barrier();
   if (rank == 0) {
     EXPECT_TRUE(claim.take_from_any(0));
