@@ -36,8 +36,8 @@ class ProgressLines {
   void end() const {
     log::info("{} texts, {} new tokens, {} prompt tokens in {} steps, {} tokens/s{}",
               texts(), now_.new_tokens, now_.prompt_tokens, now_.steps, fixed(rate(), 1),
-              now_.evictions > 0
-                  ? format(", {} texts ran again for want of cache", now_.evictions)
+              now_.preemptions > 0
+                  ? format(", {} preemptions for want of cache", now_.preemptions)
                   : "");
   }
 
@@ -113,7 +113,8 @@ void run_batch(comm::World& world, infer::BatchGenerator& batch,
 std::int64_t longest_text(const std::vector<infer::Generation>& generations) {
   std::int64_t longest = 0;
   for (const infer::Generation& one : generations)
-    longest = std::max(longest, static_cast<std::int64_t>(one.prompt.size()) + one.most);
+    longest = std::max(longest,
+                       static_cast<std::int64_t>(one.prompt.size()) + one.max_new_tokens);
   return longest;
 }
 

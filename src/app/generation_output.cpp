@@ -140,7 +140,7 @@ std::string GenerationOutput::line_of(std::size_t number, const infer::Generated
   if (!wanted.id.is_null()) line["id"] = wanted.id;
   if (text.speaks()) line["text"] = text.decode(made.tokens);
   line["tokens"] = made.tokens;
-  line["finish"] = made.finish;
+  line["finish"] = infer::name_of(made.finish);
   line["prompt_tokens"] = prompts_.generations[number].prompt.size();
   if (!made.probabilities.empty()) {
     io::Json chosen = io::Json::array(), likeliest = io::Json::array();

@@ -124,7 +124,7 @@ infer::Generation generation_of(const PromptLine& line,
                                 const data::ChatTemplate* chat) {
   infer::Generation one;
   one.prompt = prompt_of(line, model, text, chat);
-  one.most =
+  one.max_new_tokens =
       line.integer("tokens", std::max<std::int64_t>(defaults.tokens, 1), 1, 1 << 24);
   infer::SamplerConfig& sampler = one.sampler;
   sampler = defaults.sampler;
@@ -148,16 +148,17 @@ infer::Generation generation_of(const PromptLine& line,
   if (stops.empty()) return one;
   require(text.speaks(), Status::bad_content, "{}: 'stop' needs a tokenizer",
           line.source());
-  one.ends = stop_strings(text, one.prompt, stops);
+  one.is_stopped_by = stop_strings(text, one.prompt, stops);
   return one;
 }
 
 // Of what decides a text, but for the model and the options of all texts.
 std::string digest_of(const infer::Generation& one, const PromptLine& line) {
   const infer::SamplerConfig& s = one.sampler;
-  io::Json all = {one.prompt, one.most, s.temperature,  s.top_k,
-                  s.top_p,    s.min_p,  s.typical_p,    s.repetition_penalty,
-                  s.seed,     s.sample, one.end_tokens, one.log_probabilities};
+  io::Json all = {
+      one.prompt,     one.max_new_tokens,   s.temperature,        s.top_k, s.top_p,
+      s.min_p,        s.typical_p,          s.repetition_penalty, s.seed,  s.sample,
+      one.end_tokens, one.log_probabilities};
   for (const char* key : {"id", "stop"})
     all.push_back(line.has(key) ? line.value(key) : io::Json());
   return io::digest_of(

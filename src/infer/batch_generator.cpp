@@ -269,8 +269,8 @@ void BatchGenerator::run(const std::vector<std::size_t>& numbers,
       start(stream, lane);
       any = any || flights_[static_cast<std::size_t>(lane)].any;
     }
-    progress_.evictions = 0;
-    for (const Lane& lane : lanes_) progress_.evictions += lane.evictions();
+    progress_.preemptions = 0;
+    for (const Lane& lane : lanes_) progress_.preemptions += lane.preemptions();
     if (watch) watch(progress_);
   }
   chain_.finish();

@@ -18,7 +18,7 @@ struct BatchProgress {
   std::int64_t new_tokens = 0;     // that were added to texts
   std::int64_t prompt_tokens = 0;  // that ran, repeated ones included
   std::int64_t steps = 0;
-  std::int64_t evictions = 0;
+  std::int64_t preemptions = 0;  // of texts that run again for want of cache
 };
 
 // One lane for each stage, so that a stage works on one lane while the others are on

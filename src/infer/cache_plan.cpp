@@ -44,8 +44,9 @@ CachePlan plan_blocks(const LoadedModel& model, comm::Group& pipeline,
   const std::vector<std::int64_t> bytes = largest_bytes(model, pipeline, options);
   std::vector<std::int64_t> lengths;
   for (const Generation& one : generations)
-    lengths.push_back(std::min(model.config().positions(),
-                               static_cast<std::int64_t>(one.prompt.size()) + one.most));
+    lengths.push_back(
+        std::min(model.config().positions(),
+                 static_cast<std::int64_t>(one.prompt.size()) + one.max_new_tokens));
   std::sort(lengths.rbegin(), lengths.rend());
   CachePlan plan;
   plan.texts_of_lane = std::max<std::int64_t>(

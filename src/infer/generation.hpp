@@ -15,12 +15,12 @@ namespace trireme::infer {
 
 struct Generation {
   std::vector<std::int32_t> prompt;  // not empty
-  std::int64_t most = 0;             // tokens to add, 1 or more
+  std::int64_t max_new_tokens = 0;   // 1 or more
   SamplerConfig sampler{};
   std::vector<std::int32_t> end_tokens{};  // each ends the text, as its last token
-  // Whether the text ends with the last of its new tokens; a pure function of them,
-  // called once for each new token, in order. May be empty.
-  std::function<bool(std::span<const std::int32_t>)> ends{};
+  // Called after each new token with all new tokens so far; true: they end the text. A
+  // pure function of them; may be empty.
+  std::function<bool(std::span<const std::int32_t>)> is_stopped_by{};
   // -1: no log-probabilities; else those of each token, and of the so many likeliest.
   std::int64_t log_probabilities = -1;
 };
@@ -31,10 +31,17 @@ struct TokenProbability {
   std::vector<std::pair<std::int32_t, double>> likeliest{};
 };
 
+// stop: by an end token or is_stopped_by; length: by max_new_tokens or the model's
+// positions.
+enum class FinishReason : std::uint8_t { stop, length };
+inline std::string_view name_of(FinishReason reason) {
+  return reason == FinishReason::stop ? "stop" : "length";
+}
+
 struct Generated {
   std::vector<std::int32_t> tokens{};  // the end token included
   std::vector<TokenProbability> probabilities{};
-  std::string_view finish;  // "stop" or "length"
+  FinishReason finish = FinishReason::length;
 };
 
 }  // namespace trireme::infer

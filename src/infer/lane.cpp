@@ -31,14 +31,14 @@ std::int64_t Lane::next_rows(const RunningText& text) const {
 // many positions do, and what follows as each does at the end of a text.
 std::int64_t Lane::turning(const RunningText& text) const {
   const auto length = static_cast<std::int64_t>(text.tokens.size());
-  if (model_.original == 0) return 0;
-  if (!model_.by_length) return length > model_.original ? 1 : 0;
+  if (model_.rope_original_length == 0) return 0;
+  if (!model_.rope_per_length) return length > model_.rope_original_length ? 1 : 0;
   const auto prompt = static_cast<std::int64_t>(generations_[text.number].prompt.size());
-  return text.done < prompt && prompt > model_.original ? prompt : 0;
+  return text.done < prompt && prompt > model_.rope_original_length ? prompt : 0;
 }
 
 std::int64_t Lane::text_length(const std::vector<Piece>& pieces) const {
-  if (model_.by_length) return pieces.empty() ? 0 : turning(*pieces.front().text);
+  if (model_.rope_per_length) return pieces.empty() ? 0 : turning(*pieces.front().text);
   std::int64_t longest = 0;
   for (const Piece& piece : pieces)
     longest = std::max(longest, static_cast<std::int64_t>(piece.text->tokens.size()));
@@ -81,19 +81,19 @@ void Lane::give_passed(RunningText& text) {
   }
 }
 
-void Lane::evict_last() {
+void Lane::preempt_last() {
   RunningText& text = running_.back();
   give_back(text);
   places_.push_back(text.place);
-  evicted_.push_front(std::move(text));
+  preempted_.push_front(std::move(text));
   running_.pop_back();
-  ++evictions_;
+  ++preemptions_;
 }
 
 bool Lane::make_room(Texts::iterator text, std::int64_t positions) {
   while (!reserve(*text, positions)) {
     const bool itself = std::next(text) == running_.end();
-    evict_last();
+    preempt_last();
     if (itself) return false;
   }
   return true;
@@ -107,10 +107,10 @@ void Lane::add(RunningText& text, std::int64_t rows, std::vector<Piece>& pieces)
 std::vector<Lane::Piece> Lane::plan() {
   std::vector<Piece> pieces;
   std::int64_t left = options_.step_tokens;
-  const std::int64_t evicted_before = evictions_;
+  const std::int64_t preemptions_before = preemptions_;
   // Texts that turn otherwise run in steps of their own.
   std::optional<std::int64_t> kind;
-  if (!running_.empty() && model_.original > 0)
+  if (!running_.empty() && model_.rope_original_length > 0)
     kind = turning(*std::next(running_.begin(),
                               turn_++ % static_cast<std::int64_t>(running_.size())));
   for (auto text = running_.begin(); text != running_.end();) {
@@ -122,17 +122,17 @@ std::vector<Lane::Piece> Lane::plan() {
     add(*here, rows, pieces);
     left -= rows;
   }
-  if (evictions_ == evicted_before) admit(left, kind, pieces);
+  if (preemptions_ == preemptions_before) admit(left, kind, pieces);
   return pieces;
 }
 
 void Lane::admit(std::int64_t& left, std::optional<std::int64_t>& kind,
                  std::vector<Piece>& pieces) {
-  while (!places_.empty() && (!evicted_.empty() || !queue_.empty())) {
+  while (!places_.empty() && (!preempted_.empty() || !queue_.empty())) {
     RunningText next;
-    const bool again = !evicted_.empty();
+    const bool again = !preempted_.empty();
     if (again) {
-      next = std::move(evicted_.front());
+      next = std::move(preempted_.front());
     } else {
       next.number = queue_.front();
       next.tokens = generations_[next.number].prompt;
@@ -142,14 +142,14 @@ void Lane::admit(std::int64_t& left, std::optional<std::int64_t>& kind,
         rows <= left && (!kind || turning(next) == *kind) && reserve(next, rows);
     if (!fits) {
       give_back(next);
-      if (again) evicted_.front() = std::move(next);
+      if (again) preempted_.front() = std::move(next);
       return;
     }
     if (again)
-      evicted_.pop_front();
+      preempted_.pop_front();
     else
       queue_.pop_front();
-    if (model_.original > 0) kind = turning(next);
+    if (model_.rope_original_length > 0) kind = turning(next);
     next.place = places_.back();
     places_.pop_back();
     running_.push_back(std::move(next));
@@ -158,16 +158,17 @@ void Lane::admit(std::int64_t& left, std::optional<std::int64_t>& kind,
   }
 }
 
-std::string_view Lane::finish_of(const RunningText& text) const {
+std::optional<FinishReason> Lane::finish_of(const RunningText& text) const {
   const Generation& wanted = generations_[text.number];
   const std::vector<std::int32_t>& made = text.made.tokens;
   const auto& ends = wanted.end_tokens;
-  const bool stops = wanted.ends && wanted.ends(made);
+  const bool stops = wanted.is_stopped_by && wanted.is_stopped_by(made);
   if (stops || std::find(ends.begin(), ends.end(), made.back()) != ends.end())
-    return "stop";
-  const bool full = static_cast<std::int64_t>(made.size()) >= wanted.most ||
+    return FinishReason::stop;
+  const bool full = static_cast<std::int64_t>(made.size()) >= wanted.max_new_tokens ||
                     static_cast<std::int64_t>(text.tokens.size()) >= model_.positions;
-  return full ? "length" : "";
+  if (full) return FinishReason::length;
+  return {};
 }
 
 void Lane::take_in(const std::vector<Piece>& pieces, std::span<const std::int32_t> tokens,
@@ -184,8 +185,8 @@ void Lane::take_in(const std::vector<Piece>& pieces, std::span<const std::int32_
       if (generations_[text.number].log_probabilities >= 0)
         text.made.probabilities.push_back(probabilities[next]);
       ++next;
-      text.made.finish = finish_of(text);
-      if (!text.made.finish.empty()) {
+      if (const auto finish = finish_of(text)) {
+        text.made.finish = *finish;
         give_back(text);
         places_.push_back(text.place);
         done(text.number, std::move(text.made));
@@ -193,7 +194,7 @@ void Lane::take_in(const std::vector<Piece>& pieces, std::span<const std::int32_
         continue;
       }
       // All positions turn otherwise from here on.
-      if (!model_.by_length && turning(text) != before) {
+      if (!model_.rope_per_length && turning(text) != before) {
         give_back(text);
         continue;
       }

@@ -18,8 +18,9 @@
 namespace trireme::infer {
 
 struct BatchOptions {
-  std::int64_t step_tokens = 512;        // rows of a step at most
-  std::int64_t chunk = 128;              // of a prompt, at most a step's rows
+  std::int64_t step_tokens = 512;  // rows of a step at most
+  // Prompt tokens per text and step (chunked prefill), at most step_tokens.
+  std::int64_t chunk = 128;
   std::int64_t texts = 64;               // at once
   std::int64_t block = 16;               // positions of a block of the cache
   std::int64_t cache_bytes = 4LL << 30;  // of this rank
@@ -30,10 +31,12 @@ struct BatchOptions {
 struct LaneModel {
   std::int64_t positions = 0;  // of a text, prompt included
   bool recurrent = false;      // a layer keeps a state: texts are cut alike every time
-  // Longer texts turn otherwise; 0: none do. by_length: each length in its own way
-  // (dynamic), which keys in the cache keep; else all alike (longrope), and anew.
-  std::int64_t original = 0;
-  bool by_length = false;
+  // RoPE scaling that depends on the text's length (longrope, dynamic NTK): it changes
+  // beyond this many positions; 0: it does not.
+  std::int64_t rope_original_length = 0;
+  // true (dynamic): every length has its own frequencies, baked into cached keys. false
+  // (longrope): one other set of frequencies, and the cache is recomputed once.
+  bool rope_per_length = false;
 };
 
 // A text that runs.
@@ -48,9 +51,9 @@ struct RunningText {
 
 // Texts are cut into pieces at multiples of `chunk` from their beginning, and into single
 // tokens behind the prompt, never otherwise: what a step holds besides is of no account.
-// Where no block is free, the text that came last gives its blocks back and is run again
-// later, from its beginning. All decisions follow from the order of calls: all ranks of a
-// mesh take the same.
+// Where no block is free, the text that came last is preempted: it gives its blocks back
+// and is run again later, from its beginning. All decisions follow from the order of
+// calls: all ranks of a mesh take the same.
 class Lane {
  public:
   // Numbers of generations that wait; shared by the lanes.
@@ -76,7 +79,7 @@ class Lane {
 
   // Positions that decide how the rows of a step turn (nn::Microbatch::text_length).
   std::int64_t text_length(const std::vector<Piece>& pieces) const;
-  std::int64_t evictions() const { return evictions_; }
+  std::int64_t preemptions() const { return preemptions_; }
 
  private:
   using Texts = std::list<RunningText>;
@@ -85,12 +88,13 @@ class Lane {
   bool reserve(RunningText& text, std::int64_t positions);
   void give_back(RunningText& text);
   void give_passed(RunningText& text);
-  void evict_last();
+  void preempt_last();
   bool make_room(Texts::iterator text, std::int64_t positions);
   void admit(std::int64_t& left, std::optional<std::int64_t>& kind,
              std::vector<Piece>& pieces);
   void add(RunningText& text, std::int64_t rows, std::vector<Piece>& pieces) const;
-  std::string_view finish_of(const RunningText& text) const;
+  // Nothing while the text goes on.
+  std::optional<FinishReason> finish_of(const RunningText& text) const;
 
   BatchOptions options_;
   LaneModel model_;
@@ -100,8 +104,8 @@ class Lane {
   const Generations& generations_;
   Queue& queue_;
   Texts running_;
-  std::deque<RunningText> evicted_;
-  std::int64_t evictions_ = 0, turn_ = 0;
+  std::deque<RunningText> preempted_;
+  std::int64_t preemptions_ = 0, turn_ = 0;
 };
 
 }  // namespace trireme::infer

@@ -30,7 +30,7 @@ std::vector<Generation> some_generations() {
     Generation& one = all.emplace_back();
     for (std::int64_t i = 0; i < length; ++i)
       one.prompt.push_back(static_cast<std::int32_t>(random.below(drawn++, 19)));
-    one.most = 3 + length % 5;
+    one.max_new_tokens = 3 + length % 5;
     one.sampler.temperature = length % 2 == 0 ? 0.9 : 0.0;
     one.sampler.seed = static_cast<std::uint64_t>(length);
     one.log_probabilities = 2;
@@ -42,14 +42,14 @@ std::map<std::size_t, Generated> run(const infer::LoadedModel& model,
                                      comm::Group& pipeline, const BatchOptions& options,
                                      const std::vector<Generation>& all,
                                      const std::vector<std::size_t>& numbers,
-                                     std::int64_t* evictions = nullptr) {
+                                     std::int64_t* preemptions = nullptr) {
   infer::BatchGenerator batch(model, pipeline, options, all);
   std::map<std::size_t, Generated> made;
   batch.run(
       numbers,
       [&](std::size_t number, Generated&& one) { made[number] = std::move(one); },
       [&](const infer::BatchProgress& progress) {
-        if (evictions != nullptr) *evictions = progress.evictions;
+        if (preemptions != nullptr) *preemptions = progress.preemptions;
       });
   return made;
 }
@@ -121,12 +121,12 @@ void check(const model::ModelConfig& config, DType compute = DType::f64) {
       scarce.cache_bytes += bytes * pipeline.size() * (config.window > 0 ? 20 : 13);
     scarce.cache_bytes =
         static_cast<std::int64_t>(world.max(static_cast<double>(scarce.cache_bytes)));
-    std::int64_t evictions = 0;
-    const auto cut = run(model, pipeline, scarce, all, numbers, &evictions);
+    std::int64_t preemptions = 0;
+    const auto cut = run(model, pipeline, scarce, all, numbers, &preemptions);
     for (const std::size_t number : numbers)
       expect_same(cut.at(number), together.at(number));
     if (config.window == 0 && config.rope_scaling.original == 0 && pipeline.size() == 1) {
-      EXPECT_GT(evictions, 0);
+      EXPECT_GT(preemptions, 0);
     }
     if (first.empty()) first = together;
     // Other meshes sum in other orders.
@@ -143,7 +143,7 @@ void check(const model::ModelConfig& config, DType compute = DType::f64) {
   infer::Generator generator(model, pipeline, config.sequence);
   for (const std::size_t number : {0U, 2U, 3U}) {
     std::vector<std::int32_t> tokens;
-    generator.generate(all[number].prompt, all[number].most,
+    generator.generate(all[number].prompt, all[number].max_new_tokens,
                        infer::Sampler(all[number].sampler), [&](std::int32_t token) {
                          tokens.push_back(token);
                          return true;
@@ -251,7 +251,7 @@ TEST(Batch, CachesOfCodes) {
   const infer::LoadedModel model(config, DType::f32, mesh.group(comm::Axis::tensor),
                                  config.sequence, reader, test::test_device());
   std::vector<Generation> all = some_generations();
-  for (Generation& one : all) one.most = 1;
+  for (Generation& one : all) one.max_new_tokens = 1;
   std::vector<std::size_t> numbers = {0, 1, 2, 3, 4, 5, 6};
   comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
   const auto exact = run(model, pipeline, options_for(DType::f32), all, numbers);
