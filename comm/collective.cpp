@@ -130,12 +130,14 @@ int most_messages(Route route, int size) {
 }
 
 CollectivePlan plan_collective(Collective kind, DType dtype, std::int64_t elements,
-                               int rank, int size, int root, bool of_maximum) {
+                               int rank, int size, int root, Reduce reduce) {
   const CollectiveRow& row = row_of(kind);
   const auto width = static_cast<std::int64_t>(size_of(dtype));
   CollectivePlan plan;
   plan.elements = elements;
-  plan.combines = of_maximum && root == 0;
+  // A maximum may be combined on the way up. Only for root 0: elsewhere a subtree wraps
+  // around the end, and its terms are not neighbours in rank order.
+  plan.combines = reduce == Reduce::max && root == 0;
   plan.route = route_of(kind, elements * width, size, plan.combines);
   const bool whole = plan.route == Route::direct || plan.route == Route::tree ||
                      plan.route == Route::ring_chain || row.has(Phase::to_children) ||

@@ -25,6 +25,8 @@ enum class Collective : std::uint8_t {
   receive
 };
 
+enum class Reduce : std::uint8_t { sum, max };
+
 // What the tensor of a rank is of the collective's whole tensor, and which ranks have
 // one.
 enum class Extent : std::uint8_t { whole, part };
@@ -193,10 +195,10 @@ struct CollectivePlan {
 };
 
 // `elements` of the whole tensor: the full one of a gather or scatter. `root` matters to
-// collectives that have one. of_maximum: a reduction whose terms may be combined in any
-// order that keeps neighbours together.
+// collectives that have one, `reduce` to those that reduce.
 CollectivePlan plan_collective(Collective kind, DType dtype, std::int64_t elements,
-                               int rank, int size, int root = 0, bool of_maximum = false);
+                               int rank, int size, int root = 0,
+                               Reduce reduce = Reduce::sum);
 
 // In which terms of `dtype` are summed.
 DType sum_dtype(DType dtype);

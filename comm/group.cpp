@@ -95,8 +95,8 @@ Group::Call Group::begin(Collective kind, const TensorView& whole, int peer,
   call.dtype = whole.dtype();
   call.peer = peer;
   call.sequence = ++counter;
-  call.plan = plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer,
-                              reduce == Reduce::max);
+  call.plan =
+      plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer, reduce);
   call.reduce = reduce;
   call.trace = whole.device().is_meta()
                    ? Trace::none
@@ -170,7 +170,7 @@ Handle Group::collective(Collective kind, Stream& stream, const TensorView& from
     call.peer = peer;
     call.reduce = reduce;
     call.plan = plan_collective(kind, whole.dtype(), whole.elements(), rank_, size_, peer,
-                                reduce == Reduce::max);
+                                reduce);
     return start(call, stream, from, to);
   }
   Call call = begin(kind, whole, peer, reduce);

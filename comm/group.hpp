@@ -11,6 +11,7 @@
 
 #include "base/device.hpp"
 #include "base/tensor_view.hpp"
+#include "comm/collective.hpp"
 #include "comm/rank_list.hpp"
 #include "comm/traffic.hpp"
 
@@ -48,7 +49,6 @@ class Handle {
   Operation* operation_ = nullptr;  // owned by its group's pool
 };
 
-enum class Reduce : std::uint8_t { sum, max };
 // Makes the result of a reduction from what each rank gave: a row a rank, in rank order.
 // out may be the first row.
 using CombineRows =

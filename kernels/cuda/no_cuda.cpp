@@ -6,5 +6,6 @@ namespace trireme::kernels {
 
 std::string cublaslt_version() { return "not built in"; }
 std::string cudnn_version() { return "not built in"; }
+bool cudnn_is_built() { return false; }
 
 }  // namespace trireme::kernels

@@ -10,4 +10,7 @@ namespace trireme::kernels {
 std::string cublaslt_version();
 std::string cudnn_version();
 
+// False where cuDNN is not built in, or emulated.
+bool cudnn_is_built();
+
 }  // namespace trireme::kernels

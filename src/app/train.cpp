@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 #include <utility>
 
@@ -22,6 +21,7 @@
 #include "base/text.hpp"
 #include "base/version.hpp"
 #include "comm/hosts.hpp"
+#include "comm/rank_names.hpp"
 #include "comm/start_limit.hpp"
 #include "comm/stop_signals.hpp"
 #include "comm/watchdog.hpp"
@@ -170,8 +170,7 @@ void ask_for_selftest(const comm::World& world, const launch::ComputeDevice& on)
 void warn_of_any_order(const comm::World& world, const config::RunSettings& run,
                        const launch::ComputeDevice& on) {
   if (world.rank() != 0 || !on.device.is_cuda() || run.attention_deterministic) return;
-  const std::string cudnn = kernels::cudnn_version();
-  if (cudnn == "not built in" || cudnn == "emulated") {
+  if (!kernels::cudnn_is_built()) {
     log::warn(
         "attention.deterministic = false changes nothing: this program has no cuDNN, and "
         "own kernels add in a fixed order");
@@ -180,7 +179,7 @@ void warn_of_any_order(const comm::World& world, const config::RunSettings& run,
   log::warn(
       "attention.deterministic = false: backward of attention by cuDNN {} adds in any "
       "order, so that a run that is repeated or goes on after a stop has other bits",
-      cudnn);
+      kernels::cudnn_version());
 }
 
 void warn_of_placement(const comm::World& world, const config::ParallelSettings& mesh) {
@@ -283,9 +282,8 @@ void set_log(comm::World& world, const Arguments& arguments) {
   });
   if (!arguments.has("--log-dir")) return;
   world.agree([&] {
-    char name[32];
-    std::snprintf(name, sizeof name, "rank-%05d.log", world.rank());
-    log::open_file(arguments.text("--log-dir", "") + "/" + name);
+    log::open_file(arguments.text("--log-dir", "") + "/rank-" +
+                   comm::five_digits(world.rank()) + ".log");
   });
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/has_cuda.hpp"
-#include "comm/nccl_version.hpp"
+#include "comm/nccl_transport.hpp"
 
 namespace trireme::launch {
 namespace {
@@ -63,8 +63,7 @@ ComputeDevice choose_device(comm::World& world, config::DeviceChoice wanted,
   if (chosen.device.is_cuda()) here = comm::devices_of_node(world, mine);
   world.agree([&] {
     comm::check_sharing(here, share_gpus);
-    chosen.transport =
-        comm::choose_transport(backend, here, comm::nccl_version() != "not built in");
+    chosen.transport = comm::choose_transport(backend, here, comm::nccl_is_built());
   });
   if (world.max(chosen.transport == comm::Transport::mpi ? 1 : 0) > 0)
     chosen.transport = comm::Transport::mpi;
@@ -81,7 +80,7 @@ ComputeDevice expected_device(config::DeviceChoice wanted, comm::Backend backend
   if (wanted == DeviceChoice::automatic && (!here || expected.gpu.emulated)) return {};
   expected.device = Device::cuda(0);
   expected.gpu_bytes = expected.gpu.memory_bytes;
-  const bool direct = comm::nccl_version() != "not built in" && !share_gpus;
+  const bool direct = comm::nccl_is_built() && !share_gpus;
   if (backend == comm::Backend::nccl || (backend == comm::Backend::automatic && direct))
     expected.transport = comm::Transport::nccl;
   return expected;

@@ -37,9 +37,8 @@ template <class T>
 class AttentionCudnn : public testing::Test {
  protected:
   void SetUp() override {
-    const std::string version = kernels::cudnn_version();
-    if (version == "not built in" || version == "emulated")
-      GTEST_SKIP() << "cuDNN is " << version;
+    if (!kernels::cudnn_is_built())
+      GTEST_SKIP() << "cuDNN is " << kernels::cudnn_version();
     if (!test_device().is_cuda()) GTEST_SKIP() << "the test's device is the host";
   }
 };
@@ -181,7 +180,7 @@ void expect_refused(AttentionCase<T>& x, const std::string& word) {
 }
 
 TEST_F(AttentionChoice, RefusalsNameTheShapeAndTheReason) {
-  const bool built = kernels::cudnn_version() != "not built in";
+  const bool built = kernels::cudnn_is_built();
   const auto reason = [&](const char* with) { return built ? with : "without cuDNN"; };
   AttentionCase<float> wide(attention_shape(1, 33, 64, 1, {0, 0}), 1, aligned);
   expect_refused(wide, reason("bf16"));
@@ -197,9 +196,7 @@ TEST_F(AttentionChoice, RefusalsNameTheShapeAndTheReason) {
 // What the plan counts of cuDNN's backward: scores where sums have an order, dq in f32
 // where they have none, which is also the only form after compute capability 9.
 TEST(AttentionMemory, OfBothFormsOfBackward) {
-  if (kernels::cudnn_version() == "not built in" ||
-      kernels::cudnn_version() == "emulated")
-    GTEST_SKIP() << "cuDNN is " << kernels::cudnn_version();
+  if (!kernels::cudnn_is_built()) GTEST_SKIP() << "cuDNN is " << kernels::cudnn_version();
   constexpr std::int64_t B = 3, S = 500, H = 4, K = 64;
   const auto shape = attention_shape(B, S, K, H, {0, 1, 2, 3});
   const auto meta = [](DType type, std::int64_t columns) {

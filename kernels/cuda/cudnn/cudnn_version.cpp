@@ -12,4 +12,6 @@ std::string cudnn_version() {
   return format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
 
+bool cudnn_is_built() { return true; }
+
 }  // namespace trireme::kernels

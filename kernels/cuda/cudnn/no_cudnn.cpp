@@ -7,6 +7,7 @@
 namespace trireme::kernels {
 
 std::string cudnn_version() { return "not built in"; }
+bool cudnn_is_built() { return false; }
 
 namespace cuda {
 
