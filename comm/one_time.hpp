@@ -16,11 +16,14 @@ namespace trireme::comm {
 void first_rank_then_others(World& world, double seconds,
                             const std::function<void()>& work);
 
+// How long ranks wait for rank 0's work: as the world's time-out says, or without one,
+// where nobody knows how long it takes.
+enum class WaitLimit : bool { usual, none };
+
 // Rank 0 runs `work`, and every rank has the text that it returns. When it throws an
-// Error, every rank throws an Agreed error with its message and status. any_time: nobody
-// knows how long it takes, so the others wait without a time-out. Collective over the
-// world.
-std::string first_rank_tells(World& world, bool any_time,
-                             const std::function<std::string()>& work);
+// Error, every rank throws an Agreed error with its message and status. Collective over
+// the world.
+std::string broadcast_from_first(World& world, WaitLimit limit,
+                                 const std::function<std::string()>& work);
 
 }  // namespace trireme::comm

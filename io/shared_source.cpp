@@ -76,7 +76,9 @@ std::unique_ptr<SampleSource> open_shared(comm::World& world, const SourceConfig
     return source;
   }
   TokenTable tokens;
-  const std::string found = comm::first_rank_tells(world, reads_whole_files(config), [&] {
+  const auto limit =
+      reads_whole_files(config) ? comm::WaitLimit::none : comm::WaitLimit::usual;
+  const std::string found = comm::broadcast_from_first(world, limit, [&] {
     FileTable table = table_at(shared.index);
     table.set_file_callback(shared.on_file_read);
     source = open_with(&table, tokens, config, open);

@@ -38,8 +38,8 @@ void first_rank_then_others(World& world, double seconds,
 }
 
 // Rank 0 keeps its time-out: a rank that does not come is late for it, not for the work.
-std::string first_rank_tells(World& world, bool any_time,
-                             const std::function<std::string()>& work) {
+std::string broadcast_from_first(World& world, WaitLimit limit,
+                                 const std::function<std::string()>& work) {
   constexpr double never = std::numeric_limits<double>::infinity();
   std::string text;
   std::exception_ptr error;
@@ -49,7 +49,8 @@ std::string first_rank_tells(World& world, bool any_time,
       error = std::current_exception();
     }
   {
-    const Deadline deadline(world.state(), any_time && world.rank() > 0 ? never : 0);
+    const bool waits_for_ever = limit == WaitLimit::none && world.rank() > 0;
+    const Deadline deadline(world.state(), waits_for_ever ? never : 0);
     text = world.broadcast(text);
   }
   world.agree([&] {

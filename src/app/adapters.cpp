@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/adapters.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/number.hpp"
+#include "base/text.hpp"
 #include "convert/merged_adapters.hpp"
 
 namespace trireme::app {
@@ -14,10 +14,8 @@ namespace trireme::app {
 std::vector<NamedAdapter> parse_adapters(const std::string& option,
                                          const std::string& text) {
   std::vector<NamedAdapter> all;
-  std::size_t begin = 0;
-  while (begin <= text.size()) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    NamedAdapter adapter{text.substr(begin, end - begin)};
+  for (const std::string_view part : split(text, ',')) {
+    NamedAdapter adapter{std::string(part)};
     const auto equals = adapter.folder.rfind('=');
     if (equals != std::string::npos) {
       const auto weight = parse_number<double>(adapter.folder.substr(equals + 1));
@@ -31,7 +29,6 @@ std::vector<NamedAdapter> parse_adapters(const std::string& option,
             "{}: '{}' names no folder: write DIR[=WEIGHT][,DIR[=WEIGHT]...]", option,
             text);
     all.push_back(std::move(adapter));
-    begin = end + 1;
   }
   return all;
 }

@@ -263,9 +263,9 @@ void converse(comm::World& world, Speaker& speaker, const data::ChatTemplate& fo
       if (command && !obey(world, *line, conversation)) break;
       if (command) continue;
       conversation.say("user", *line);
-      conversation.say("assistant",
-                       speaker.answer(text.encode(
-                           form.render(conversation.messages(), true).text, false)));
+      conversation.say("assistant", speaker.answer(text.encode(
+                                        form.render(conversation.messages(), true).text,
+                                        text::SpecialTokens::leave_out)));
     } catch (const Error& error) {
       // All ranks meet the same error, but for one of rank 0's files.
       if (!command) conversation.unsay();

@@ -111,7 +111,7 @@ std::size_t end_without_blanks(const std::string& text) {
 // there, else the one that ends texts.
 std::optional<std::int32_t> beginning_token(const ModelText& text) {
   if (text.tokenizer) {
-    const auto added = text.encode("", true);
+    const auto added = text.encode("", text::SpecialTokens::add);
     if (!added.empty()) return added.front();
   }
   return text.end_token();
@@ -129,7 +129,7 @@ infer::ScoredText scored_text(const std::string& context, const std::string& cho
             "{}: the context is empty, and the tokenizer has no token for the beginning "
             "or the end of a text",
             source);
-    scored.tokens = text.encode(continuation, false);
+    scored.tokens = text.encode(continuation, text::SpecialTokens::leave_out);
     scored.tokens.insert(scored.tokens.begin(), *first);
     return scored;
   }

@@ -28,8 +28,8 @@ struct ChoiceFile {
 
 // How context and choice become tokens.
 struct ChoiceRule {
-  bool space = true;           // one between them
-  bool special = false;        // with the tokens that the tokenizer adds
+  bool space = true;  // one between them
+  text::SpecialTokens special = text::SpecialTokens::leave_out;
   std::int64_t positions = 0;  // most tokens that the model reads
 };
 

@@ -23,13 +23,16 @@ int encode(comm::World& world, const Arguments& given) {
             usage_below(usage));
     if (world.rank() != 0) return;
     const text::Tokenizer tokenizer = tokenizer_option(arguments);
+    const auto special = arguments.has("--no-special-tokens")
+                             ? text::SpecialTokens::leave_out
+                             : text::SpecialTokens::add;
     text::Workspace workspace;
     text::LineInput lines(text::open_bytes("-"));
     std::vector<std::int32_t> ids;
     while (auto line = lines.next()) {
       if (arguments.has("--json")) *line = text::text_of_json(*line, lines.place());
       ids.clear();
-      tokenizer.encode(*line, !arguments.has("--no-special-tokens"), ids, workspace);
+      tokenizer.encode(*line, special, ids, workspace);
       output::write(text::json_of_ids(ids) + "\n");
     }
   });

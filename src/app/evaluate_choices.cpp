@@ -50,7 +50,7 @@ ChoiceFile open_choices(const Arguments& arguments, const config::RunConfig& con
           path);
   ChoiceRule rule;
   rule.space = !arguments.has("--no-space");
-  rule.special = arguments.has("--special-tokens");
+  if (arguments.has("--special-tokens")) rule.special = text::SpecialTokens::add;
   rule.positions = most_tokens(arguments, config.model);
   return read_choices(path, rule, open_text(arguments, config, TextNeed::always));
 }

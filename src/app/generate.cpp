@@ -66,7 +66,8 @@ Request parse_request(const Arguments& arguments, const config::RunConfig& confi
     request.prompt =
         parse_ids(arguments.text("--prompt-tokens", ""), config.model.vocabulary);
   else
-    request.prompt = text.encode(arguments.text("--prompt", ""), true);
+    request.prompt =
+        text.encode(arguments.text("--prompt", ""), text::SpecialTokens::add);
   require(!request.prompt.empty(), Status::command_line, "the prompt is empty");
   request.how = generation_defaults(arguments, config.model, text);
   return request;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/path.hpp"
+#include "base/text.hpp"
 #include "io/sample_source.hpp"
 #include "text/byte_source.hpp"
 #include "text/config_node.hpp"
@@ -22,13 +23,10 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> split_list(const std::string& text) {
   std::vector<std::string> all;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    std::string one = text.substr(at, end - at);
-    const auto begin = one.find_first_not_of(' ');
-    if (begin != std::string::npos)
-      all.push_back(one.substr(begin, one.find_last_not_of(' ') - begin + 1));
-    at = end + 1;
+  for (const std::string_view part : split(text, ',')) {
+    const auto begin = part.find_first_not_of(' ');
+    if (begin != part.npos)
+      all.emplace_back(part.substr(begin, part.find_last_not_of(' ') - begin + 1));
   }
   return all;
 }

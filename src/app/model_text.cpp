@@ -2,32 +2,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/model_text.hpp"
 
-#include "base/directory.hpp"
 #include "base/number.hpp"
+#include "base/text.hpp"
 #include "convert/model_folder.hpp"
 
 namespace trireme::app {
+
 std::string tokenizer_path(const Arguments& arguments, const config::RunConfig& config) {
   if (arguments.has("--tokenizer")) return arguments.text("--tokenizer", "");
   if (!config.data.tokenizer.empty()) return config.data.tokenizer;
   const std::string model = arguments.words().front();
   if (!convert::is_model_folder(model)) return "";
-  const Directory folder = Directory::to_read(model);
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model"})
-    if (folder.has(name)) return model;
-  return "";
+  return text::tokenizer_file_in(model) ? model : "";
 }
 
 void require_tokenizer(const Arguments& arguments, const std::string& path) {
   const std::string model = arguments.words().front();
-  require(
-      !path.empty() || !convert::is_model_folder(model), Status::missing_input,
-      "{}: has no tokenizer.json, tokenizer.model or spiece.model, without which text "
-      "is no tokens: bring the model's tokenizer there, or give --tokenizer",
-      model);
+  require(!path.empty() || !convert::is_model_folder(model), Status::missing_input,
+          "{}: has no {}, {} or {}, without which text is no tokens: bring the model's "
+          "tokenizer there, or give --tokenizer",
+          model, text::tokenizer_file_names[0], text::tokenizer_file_names[1],
+          text::tokenizer_file_names[2]);
 }
 
-std::vector<std::int32_t> ModelText::encode(const std::string& text, bool special) const {
+std::vector<std::int32_t> ModelText::encode(const std::string& text,
+                                            text::SpecialTokens special) const {
   if (tokenizer) return tokenizer->encode(text, special);
   std::vector<std::int32_t> ids;
   for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
@@ -78,16 +77,12 @@ ModelText open_text(const Arguments& arguments, const config::RunConfig& config,
 
 std::vector<std::int32_t> parse_ids(const std::string& text, std::int64_t vocabulary) {
   std::vector<std::int32_t> ids;
-  std::string_view rest = text;
-  for (bool more = !rest.empty(); more;) {
-    const auto comma = rest.find(',');
-    const std::string_view word = rest.substr(0, comma);
+  if (text.empty()) return ids;
+  for (const std::string_view word : split(text, ',')) {
     const auto id = parse_number<std::int64_t>(word);
     require(id && *id >= 0 && *id < vocabulary, Status::command_line,
             "--prompt-tokens: '{}' is no token of a vocabulary of {}", word, vocabulary);
     ids.push_back(static_cast<std::int32_t>(*id));
-    more = comma != std::string_view::npos;
-    if (more) rest.remove_prefix(comma + 1);
   }
   return ids;
 }

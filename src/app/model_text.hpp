@@ -19,7 +19,8 @@ struct ModelText {
   bool bytes = false;
 
   bool speaks() const { return bytes || tokenizer.has_value(); }
-  std::vector<std::int32_t> encode(const std::string& text, bool special) const;
+  std::vector<std::int32_t> encode(const std::string& text,
+                                   text::SpecialTokens special) const;
   // Without special tokens. Ids that no token has are left out.
   std::string decode(std::span<const std::int32_t> tokens) const;
   // The token that ends a text, if there is one.

@@ -15,6 +15,7 @@
 #include "io/checkpoint_manifest.hpp"
 #include "io/deck_toml.hpp"
 #include "io/files.hpp"
+#include "text/tokenizer.hpp"
 
 namespace trireme::app {
 namespace {
@@ -43,9 +44,7 @@ std::string name_of_folder(const std::string& path) {
 }
 
 std::string tokenizer_of(const std::string& folder) {
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model"})
-    if (is_there(folder + "/" + name)) return folder;
-  return "";
+  return text::tokenizer_file_in(folder) ? folder : "";
 }
 
 NamedModel of_config(const convert::FolderConfig& config) {

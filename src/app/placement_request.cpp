@@ -1,11 +1,11 @@
 // Placement of weights: its options.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <array>
 #include <filesystem>
 
 #include "app/generation_options.hpp"
 #include "app/placement_options.hpp"
+#include "base/text.hpp"
 #include "io/files.hpp"
 
 namespace trireme::app {
@@ -43,10 +43,8 @@ void parse_device_map(const std::string& word, PlacementRequest& request) {
 }
 
 void parse_max_memory(const std::string& text, PlacementRequest& request) {
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string item = text.substr(at, end - at);
-    at = end + 1;
+  for (const std::string_view part : split(text, ',')) {
+    const std::string item(part);
     const std::size_t equals = item.find('=');
     const auto place = infer::place_named(item.substr(0, equals));
     require(equals != std::string::npos && place && place->tier != Tier::disk,

@@ -98,12 +98,13 @@ std::vector<std::int32_t> prompt_of(const PromptLine& line,
             "{}: text needs a tokenizer: give --tokenizer, or prompt_tokens",
             line.source());
     if (line.has("prompt")) {
-      ids = text.encode(line.field("prompt").text(), true);
+      ids = text.encode(line.field("prompt").text(), text::SpecialTokens::add);
     } else {
       require(chat != nullptr, Status::bad_content,
               "{}: the model has no chat template for messages", line.source());
       try {
-        ids = text.encode(chat->render(line.value("messages"), true).text, false);
+        ids = text.encode(chat->render(line.value("messages"), true).text,
+                          text::SpecialTokens::leave_out);
       } catch (const Error& error) {
         fail(Status::bad_content, "{}: {}", line.source(), error.what());
       }

@@ -32,6 +32,10 @@ std::string trimmed(const std::string& text);
 // The words with `between` between two of them.
 std::string joined(const std::vector<std::string>& words, std::string_view between);
 
+// The parts of the text between separators, which may be empty: one more than there are
+// separators, so that an empty text has one. They point into the text.
+std::vector<std::string_view> split(std::string_view text, char separator);
+
 // Two digits of each byte: "00ff".
 std::string hexadecimal(std::span<const std::byte> bytes);
 

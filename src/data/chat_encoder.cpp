@@ -64,10 +64,11 @@ EncodedChat ChatEncoder::encode_texts(const ChatLine& line,
           "\"auto\", or give messages",
           place);
   EncodedChat out;
-  out.ids = tokenizer_.encode(line.prompt + line.completion, true);
+  out.ids = tokenizer_.encode(line.prompt + line.completion, text::SpecialTokens::add);
   std::size_t prompt = 0;
   if (line.has_completion && loss_on_ != io::LossOn::all) {
-    const std::vector<std::int32_t> ids = tokenizer_.encode(line.prompt, true);
+    const std::vector<std::int32_t> ids =
+        tokenizer_.encode(line.prompt, text::SpecialTokens::add);
     prompt = ids.size();
     const bool begins =
         prompt <= out.ids.size() && std::equal(ids.begin(), ids.end(), out.ids.begin());
@@ -92,7 +93,8 @@ EncodedChat ChatEncoder::encode_conversation(const ChatLine& line,
           "data.chat_template to a file with one",
           place);
   const RenderedChat chat = chat_->render(line.messages, false, line.variables);
-  text::Encoding encoding = tokenizer_.encode_with_offsets(chat.text, false);
+  text::Encoding encoding =
+      tokenizer_.encode_with_offsets(chat.text, text::SpecialTokens::leave_out);
   EncodedChat out;
   if (loss_on_ != io::LossOn::assistant)
     out.learned.assign(encoding.ids.size(), 1);
@@ -159,7 +161,8 @@ std::size_t ChatEncoder::prompt_tokens(const ChatLine& line, const std::string& 
           ->render(first_messages(line.messages, line.prompt_messages), true,
                    line.variables)
           .text;
-  const std::vector<std::int32_t> ids = tokenizer_.encode(prompt, false);
+  const std::vector<std::int32_t> ids =
+      tokenizer_.encode(prompt, text::SpecialTokens::leave_out);
   const bool begins = text.starts_with(prompt) && ids.size() <= encoding.ids.size() &&
                       std::equal(ids.begin(), ids.end(), encoding.ids.begin());
   require(

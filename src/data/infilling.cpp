@@ -51,7 +51,8 @@ Infilling::Infilling(const io::InfillingConfig& config, const text::Tokenizer& t
 bool Infilling::cut_text(std::span<const std::int32_t> document, std::uint64_t first,
                          std::uint64_t second, Parts& parts) const {
   const std::string text = tokenizer_.decode(document, false);
-  const std::vector<std::int32_t> again = tokenizer_.encode(text, false);
+  const std::vector<std::int32_t> again =
+      tokenizer_.encode(text, text::SpecialTokens::leave_out);
   if (!std::equal(again.begin(), again.end(), document.begin(), document.end()))
     return false;
   const std::vector<std::size_t> places = places_of(text);
@@ -59,9 +60,9 @@ bool Infilling::cut_text(std::span<const std::int32_t> document, std::uint64_t f
   std::size_t a = places[spread.below(0, places.size())];
   std::size_t b = places[spread.below(1, places.size())];
   if (a > b) std::swap(a, b);
-  parts.prefix = tokenizer_.encode(text.substr(0, a), false);
-  parts.middle = tokenizer_.encode(text.substr(a, b - a), false);
-  parts.suffix = tokenizer_.encode(text.substr(b), false);
+  parts.prefix = tokenizer_.encode(text.substr(0, a), text::SpecialTokens::leave_out);
+  parts.middle = tokenizer_.encode(text.substr(a, b - a), text::SpecialTokens::leave_out);
+  parts.suffix = tokenizer_.encode(text.substr(b), text::SpecialTokens::leave_out);
   // A tokenizer that puts a blank before each text must not put one into a word.
   std::vector<std::int32_t> all = parts.prefix;
   append(all, parts.middle);

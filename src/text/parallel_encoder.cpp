@@ -28,7 +28,7 @@ void ParallelEncoder::encode(Batch& batch, Workspace& workspace) const {
       const std::string text = std::move(document).text();
       Batch::Result result;
       result.text_bytes = std::ssize(text);
-      tokenizer_.encode(text, false, result.ids, workspace);
+      tokenizer_.encode(text, SpecialTokens::leave_out, result.ids, workspace);
       batch.results.push_back(std::move(result));
     }
   } catch (...) {

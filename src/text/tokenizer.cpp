@@ -20,14 +20,11 @@ namespace {
 
 constexpr std::int64_t most_file_bytes = std::int64_t{1} << 30;
 
-// The first kind of file that the folder holds; tokenizer.json for the message where it
-// holds none.
+// Of a folder without a tokenizer: the preferred file, which the message then names.
 std::string file_at(const std::string& path) {
   if (!is_folder(path)) return path;
-  const Directory folder = Directory::to_read(path);
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model"})
-    if (folder.has(name)) return path + "/" + name;
-  return path + "/tokenizer.json";
+  return tokenizer_file_in(path).value_or(path + "/" +
+                                          std::string(tokenizer_file_names.front()));
 }
 
 TokenizerState state_of_file(const std::string& file) {
@@ -69,6 +66,13 @@ void check_post_processor(const TokenizerState& state, const std::string& source
 }
 
 }  // namespace
+
+std::optional<std::string> tokenizer_file_in(const std::string& folder) {
+  const Directory directory = Directory::to_read(folder);
+  for (const std::string_view name : tokenizer_file_names)
+    if (directory.has(std::string(name))) return folder + "/" + std::string(name);
+  return {};
+}
 
 Tokenizer::Tokenizer(const std::string& path) {
   const std::string file = file_at(path);
@@ -179,7 +183,7 @@ void Tokenizer::encode_parts(std::string_view text, Encoding& out, bool tracks,
   }
 }
 
-void Tokenizer::encode(std::string_view text, bool special,
+void Tokenizer::encode(std::string_view text, SpecialTokens special,
                        std::vector<std::int32_t>& ids, Workspace& workspace) const {
   if (text.size() > most_bytes)  // numbers are not written for each text
     fail(Status::bad_content,
@@ -190,7 +194,7 @@ void Tokenizer::encode(std::string_view text, bool special,
   if (valid_bytes(text) != text.size()) text = repaired = replace_invalid(text);
   Encoding out;
   encode_parts(text, out, false, workspace);
-  if (special && state_->post_processor)
+  if (special == SpecialTokens::add && state_->post_processor)
     state_->post_processor->apply(out.ids, out.offsets);
   if (ids.empty())
     ids = std::move(out.ids);
@@ -198,21 +202,23 @@ void Tokenizer::encode(std::string_view text, bool special,
     ids.insert(ids.end(), out.ids.begin(), out.ids.end());
 }
 
-std::vector<std::int32_t> Tokenizer::encode(std::string_view text, bool special) const {
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text,
+                                            SpecialTokens special) const {
   Workspace workspace;
   std::vector<std::int32_t> ids;
   encode(text, special, ids, workspace);
   return ids;
 }
 
-Encoding Tokenizer::encode_with_offsets(std::string_view text, bool special) const {
+Encoding Tokenizer::encode_with_offsets(std::string_view text,
+                                        SpecialTokens special) const {
   require(text.size() <= most_bytes && valid_bytes(text) == text.size(),
           Status::bad_content, "offsets are given into valid UTF-8 of at most {} only",
           human_bytes(static_cast<double>(most_bytes)));
   Workspace workspace;
   Encoding out;
   encode_parts(text, out, true, workspace);
-  if (special && state_->post_processor)
+  if (special == SpecialTokens::add && state_->post_processor)
     state_->post_processor->apply(out.ids, out.offsets);
   return out;
 }

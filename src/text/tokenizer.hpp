@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,6 +25,17 @@ struct Encoding {
   std::vector<Range> offsets;
 };
 
+// The files that a model's folder may hold its tokenizer in, the preferred one first.
+inline constexpr std::array<std::string_view, 3> tokenizer_file_names = {
+    "tokenizer.json", "tokenizer.model", "spiece.model"};
+
+// The path of the first of these that the folder has. Throws Error(missing_input) for a
+// folder that cannot be opened.
+std::optional<std::string> tokenizer_file_in(const std::string& folder);
+
+// Whether a text gets the special tokens that the post-processor adds.
+enum class SpecialTokens : bool { leave_out, add };
+
 // Constant after it was made: threads may share it.
 class Tokenizer {
  public:
@@ -31,7 +43,7 @@ class Tokenizer {
   static constexpr std::size_t most_bytes = std::size_t{1} << 30;
 
   // A tokenizer.json, a SentencePiece .model, a .tiktoken file, or a folder that holds
-  // one of them (tokenizer.json before tokenizer.model before spiece.model). What stands
+  // one of them (tokenizer_file_in). What stands
   // in the file and is not understood is an error. Throws Error(missing_input),
   // Error(bad_content) naming file and place.
   explicit Tokenizer(const std::string& path);
@@ -42,13 +54,12 @@ class Tokenizer {
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
-  // Bytes that are no UTF-8 are read as U+FFFD (replace_invalid). `special`: with the
-  // tokens that the post-processor adds. Adds to `ids`. Throws Error(bad_content) above
-  // most_bytes and for text that the model cannot represent.
-  void encode(std::string_view text, bool special, std::vector<std::int32_t>& ids,
-              Workspace& workspace) const;
-  std::vector<std::int32_t> encode(std::string_view text, bool special) const;
-  Encoding encode_with_offsets(std::string_view text, bool special) const;
+  // Bytes that are no UTF-8 are read as U+FFFD (replace_invalid). Adds to `ids`. Throws
+  // Error(bad_content) above most_bytes and for text that the model cannot represent.
+  void encode(std::string_view text, SpecialTokens special,
+              std::vector<std::int32_t>& ids, Workspace& workspace) const;
+  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens special) const;
+  Encoding encode_with_offsets(std::string_view text, SpecialTokens special) const;
 
   // Throws Error(bad_content) for an id that no token has.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special) const;

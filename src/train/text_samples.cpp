@@ -30,7 +30,7 @@ TextSamples::TextSamples(const config::RunConfig& config) : config_(config) {
   for (const std::string& prompt : metrics.sample_prompts) {
     Line& line = lines_.emplace_back();
     if (tokenizer_)
-      line.tokens = tokenizer_->encode(prompt, true);
+      line.tokens = tokenizer_->encode(prompt, text::SpecialTokens::add);
     else
       for (const char c : prompt) line.tokens.push_back(static_cast<unsigned char>(c));
     line.prompt_tokens = line.tokens.size();

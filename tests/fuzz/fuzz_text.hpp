@@ -12,7 +12,8 @@ namespace trireme::fuzz {
 // them, and streaming does not fail.
 inline void use_tokenizer(const text::Tokenizer& tokenizer, const std::string& input) {
   const std::string text = text::replace_invalid(input);
-  const auto ids = unless_refused([&] { return tokenizer.encode(text, false); });
+  const auto ids = unless_refused(
+      [&] { return tokenizer.encode(text, text::SpecialTokens::leave_out); });
   if (!ids) return;
   for (const std::int32_t id : *ids)
     if (id < 0 || id >= tokenizer.vocabulary() || tokenizer.token_of(id) == nullptr)
@@ -21,8 +22,8 @@ inline void use_tokenizer(const text::Tokenizer& tokenizer, const std::string& i
   text::StreamDecoder stream(tokenizer, false);
   for (const std::int32_t id : *ids) stream.put(id);
   stream.finish();
-  const std::vector<std::int32_t> all = tokenizer.encode(text, true);
-  if (tokenizer.encode_with_offsets(text, true).ids != all)
+  const std::vector<std::int32_t> all = tokenizer.encode(text, text::SpecialTokens::add);
+  if (tokenizer.encode_with_offsets(text, text::SpecialTokens::add).ids != all)
     finding("offsets change the ids");
   unless_refused([&] { return tokenizer.decode(all, true); });
 }

@@ -54,7 +54,7 @@ TEST_P(SmallTokenizer, GivesTheIdsAndTextsOfTheReference) {
     const std::string text = text_of_json(texts[i], "texts.txt");
     const auto ids = ids_of_json(wanted[2 * i], name);
     std::vector<std::int32_t> found;
-    tokenizer.encode(text, true, found, workspace);
+    tokenizer.encode(text, SpecialTokens::add, found, workspace);
     EXPECT_EQ(found, ids);
     const std::string decoded = text_of_json(wanted[2 * i + 1], name);
     EXPECT_EQ(tokenizer.decode(ids, adds_special(name)), decoded);
@@ -69,8 +69,9 @@ TEST_P(SmallTokenizer, PlacesItsTokensInTheText) {
   for (const std::string& line : lines_of("texts.txt")) {
     SCOPED_TRACE(line);
     const std::string text = text_of_json(line, "texts.txt");
-    const Encoding encoding = tokenizer.encode_with_offsets(text, false);
-    EXPECT_EQ(encoding.ids, tokenizer.encode(text, false));
+    const Encoding encoding =
+        tokenizer.encode_with_offsets(text, SpecialTokens::leave_out);
+    EXPECT_EQ(encoding.ids, tokenizer.encode(text, SpecialTokens::leave_out));
     ASSERT_EQ(encoding.offsets.size(), encoding.ids.size());
     std::uint32_t end = 0;
     for (const Range& range : encoding.offsets) {
@@ -96,7 +97,8 @@ TEST_P(SmallTokenizer, StreamsTheSameText) {
   const Tokenizer tokenizer(file_of(GetParam()));
   for (const std::string& line : lines_of("texts.txt")) {
     SCOPED_TRACE(line);
-    const auto ids = tokenizer.encode(text_of_json(line, "texts.txt"), false);
+    const auto ids =
+        tokenizer.encode(text_of_json(line, "texts.txt"), SpecialTokens::leave_out);
     StreamDecoder stream(tokenizer, false);
     std::string streamed;
     for (const std::int32_t id : ids) streamed += stream.put(id);
@@ -136,7 +138,8 @@ TEST(SentencePiece, DecidesBetweenTiesAsTheLibrary) {
     const auto name = one[0].get<std::string>();
     if (!tokenizers.contains(name)) tokenizers.emplace(name, Tokenizer(file_of(name)));
     const std::string before(one[1].get<std::size_t>(), '~');
-    EXPECT_EQ(tokenizers.at(name).encode(before + one[2].get<std::string>(), false),
+    EXPECT_EQ(tokenizers.at(name).encode(before + one[2].get<std::string>(),
+                                         SpecialTokens::leave_out),
               one[3].get<std::vector<std::int32_t>>());
   }
 }

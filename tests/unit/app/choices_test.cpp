@@ -18,12 +18,12 @@ using Ids = std::vector<std::int32_t>;
 class Choices : public testing::Test {
  protected:
   ~Choices() override { std::filesystem::remove(path_); }
-  ChoiceFile read(const std::string& text, const ChoiceRule& rule = {true, false, 100}) {
+  ChoiceFile read(const std::string& text, const ChoiceRule& rule = {.positions = 100}) {
     std::ofstream(path_) << text;
     return read_choices(path_, rule, bytes());
   }
   std::string refusal(const std::string& text,
-                      const ChoiceRule& rule = {true, false, 100}) {
+                      const ChoiceRule& rule = {.positions = 100}) {
     try {
       read(text, rule);
     } catch (const Error& error) {
@@ -41,7 +41,9 @@ class Choices : public testing::Test {
     text.bytes = true;
     return text;
   }
-  static Ids ids(const std::string& text) { return bytes().encode(text, false); }
+  static Ids ids(const std::string& text) {
+    return bytes().encode(text, text::SpecialTokens::leave_out);
+  }
 
   const std::string path_ = std::filesystem::temp_directory_path().string() +
                             "/choices-" + std::to_string(::getpid());
@@ -76,13 +78,13 @@ TEST_F(Choices, BeforeAnEmptyContextStandsTheEndToken) {
 // The last token is not read, so that one more than the positions fits.
 TEST_F(Choices, WhatIsTooLongLosesItsBeginning) {
   const std::string line = R"({"context": "abcdef", "choices": ["g"], "answer": 0})";
-  EXPECT_EQ(read(line, {true, false, 7}).cut, 0);
-  const auto file = read(line, {true, false, 4});
+  EXPECT_EQ(read(line, {.positions = 7}).cut, 0);
+  const auto file = read(line, {.positions = 4});
   EXPECT_EQ(file.cut, 1);
   EXPECT_EQ(file.texts[0].tokens, ids("def g"));
   EXPECT_EQ(file.texts[0].first, 3);
-  EXPECT_EQ(read(line, {true, false, 2}).texts[0].tokens, ids("f g"));
-  EXPECT_NE(refusal(line, {true, false, 1}).find("2 tokens, and the model has 1"),
+  EXPECT_EQ(read(line, {.positions = 2}).texts[0].tokens, ids("f g"));
+  EXPECT_NE(refusal(line, {.positions = 1}).find("2 tokens, and the model has 1"),
             std::string::npos);
 }
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/format.hpp"
 #include "base/number.hpp"
@@ -79,6 +81,16 @@ TEST(Text, WordsAreTrimmedAndJoined) {
   EXPECT_EQ(joined({}, ", "), "");
   EXPECT_EQ(joined({"a"}, ", "), "a");
   EXPECT_EQ(joined({"a", "", "b"}, ", "), "a, , b");
+}
+
+TEST(Text, IsSplitAtEachSeparator) {
+  using Parts = std::vector<std::string_view>;
+  EXPECT_EQ(split("a,bc,d", ','), (Parts{"a", "bc", "d"}));
+  EXPECT_EQ(split("a b", ','), (Parts{"a b"}));
+  EXPECT_EQ(split("", ','), (Parts{""}));
+  EXPECT_EQ(split(",", ','), (Parts{"", ""}));
+  EXPECT_EQ(split("a,,b", ','), (Parts{"a", "", "b"}));
+  EXPECT_EQ(split("a,b,", ','), (Parts{"a", "b", ""}));
 }
 
 TEST(Format, HoldsWhatDoublesHold) {

@@ -43,7 +43,7 @@ std::ptrdiff_t find(const Ids& ids, std::int32_t id) {
 TEST(Infilling, PutsTheMiddleLastAndTheSuffixPays) {
   const text::Tokenizer tokenizer(toy, "toy");
   const std::string text = "abcéabcabéccbaabbccéab";
-  const Ids document = tokenizer.encode(text, false);
+  const Ids document = tokenizer.encode(text, text::SpecialTokens::leave_out);
   std::set<std::string> middles;
   for (const double spm : {0.0, 1.0}) {
     const Infilling infilling(config_of(1, spm), tokenizer, 3);

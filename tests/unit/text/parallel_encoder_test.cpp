@@ -49,7 +49,8 @@ TEST_P(ParallelEncoderTest, KeepsTheOrder) {
   for (std::size_t i = 0; i < documents; ++i) {
     encoder_.add(document_of(i));
     const std::string text = text_of(i);
-    if (!text.empty()) expected.push_back(tokenizer_.encode(text, false));
+    if (!text.empty())
+      expected.push_back(tokenizer_.encode(text, SpecialTokens::leave_out));
   }
   encoder_.finish();
   EXPECT_EQ(taken_, expected);
@@ -88,7 +89,8 @@ TEST_P(ParallelEncoderTest, TurnsComeBetweenTheirDocuments) {
   for (std::size_t i = 0; i < 400; ++i) {
     encoder.add(document_of(i));
     if (!text_of(i).empty())
-      expected.push_back({static_cast<int>(i / 7), tokenizer_.encode(text_of(i), false)});
+      expected.push_back({static_cast<int>(i / 7),
+                          tokenizer_.encode(text_of(i), SpecialTokens::leave_out)});
     if (i % 7 == 6) encoder.in_turn([&] { ++part; });
   }
   encoder.finish();

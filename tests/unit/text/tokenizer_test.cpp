@@ -78,8 +78,10 @@ TEST(Bpe, MergesAsAPlainLoopDoes) {
       std::string text((i % 10 == 9 ? 257 : 1) + random() % 60, 'a');
       for (char& c : text) c = static_cast<char>('a' + random() % 3);
       const auto expected = toy.encode(text);
-      ASSERT_EQ(tokenizer.encode(text, false), expected) << text;
-      ASSERT_EQ(tokenizer.encode_with_offsets(text, false).ids, expected) << text;
+      ASSERT_EQ(tokenizer.encode(text, SpecialTokens::leave_out), expected) << text;
+      ASSERT_EQ(tokenizer.encode_with_offsets(text, SpecialTokens::leave_out).ids,
+                expected)
+          << text;
     }
   }
 }
@@ -91,7 +93,7 @@ TEST(Bpe, MergesALongWord) {
   const Tokenizer tokenizer(toy.json(), "toy");
   std::string text(1 << 20, 'a');
   for (char& c : text) c = static_cast<char>('a' + random() % 3);
-  const auto ids = tokenizer.encode(text, false);
+  const auto ids = tokenizer.encode(text, SpecialTokens::leave_out);
   std::string back;
   for (const std::int32_t id : ids) back += *tokenizer.token_of(id);
   EXPECT_EQ(back, text);
@@ -107,7 +109,7 @@ TEST(Bpe, MergesWhatADroppedCharacterStoodBetween) {
             "merges":["▁ ▁","▁▁ ▁▁"])" +
             keys + "}}",
         "t.json");
-    return tokenizer.encode(text, false);
+    return tokenizer.encode(text, SpecialTokens::leave_out);
   };
   EXPECT_EQ(ids("", "a▁▁ ▁▁"), (std::vector{0, 3}));
   EXPECT_EQ(ids(R"(,"byte_fallback":true)", "a▁▁b▁▁"), (std::vector{0, 3}));
@@ -125,7 +127,7 @@ TEST(Tokenizer, TokensOfWhiteSpaceMeetTokensThatSwallowIt) {
             {"id":4,"content":"  ","normalized":false)" +
             flags + "}]}",
         "t.json");
-    return tokenizer.encode(text, false);
+    return tokenizer.encode(text, SpecialTokens::leave_out);
   };
   using Ids = std::vector<std::int32_t>;
   EXPECT_EQ(ids("", "aAA  b"), (Ids{0, 3, 4, 1}));
@@ -145,13 +147,13 @@ TEST(Tokenizer, AReplacementIsItsMatchsLastCharacter) {
           "pre_tokenizer":{"type":"Metaspace","replacement":"▁","prepend_scheme":"first",
                            "split":false}})",
       "t.json");
-  const Encoding one = tokenizer.encode_with_offsets("1a", false);
+  const Encoding one = tokenizer.encode_with_offsets("1a", SpecialTokens::leave_out);
   EXPECT_EQ(one.ids, std::vector{1});
   EXPECT_EQ(one.offsets, (std::vector<Range>{{0, 2}}));
-  const Encoding two = tokenizer.encode_with_offsets("12a", false);
+  const Encoding two = tokenizer.encode_with_offsets("12a", SpecialTokens::leave_out);
   EXPECT_EQ(two.ids, std::vector{0});
   EXPECT_EQ(two.offsets, (std::vector<Range>{{1, 3}}));
-  EXPECT_EQ(tokenizer.encode("12a", false), std::vector{0});
+  EXPECT_EQ(tokenizer.encode("12a", SpecialTokens::leave_out), std::vector{0});
 }
 
 TEST(JsonLines, ErrorsNameOneLine) {
@@ -319,8 +321,10 @@ TEST(Tokenizer, IdsMayBeLeftOut) {
   const Tokenizer tokenizer(
       R"({"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":5,"b":1}}})", "t");
   EXPECT_EQ(tokenizer.vocabulary(), 6);
-  EXPECT_EQ(tokenizer.encode("b", false), std::vector<std::int32_t>{1});
-  EXPECT_EQ(tokenizer.encode("c", false), std::vector<std::int32_t>{5});
+  EXPECT_EQ(tokenizer.encode("b", SpecialTokens::leave_out),
+            std::vector<std::int32_t>{1});
+  EXPECT_EQ(tokenizer.encode("c", SpecialTokens::leave_out),
+            std::vector<std::int32_t>{5});
   EXPECT_EQ(tokenizer.token_of(3), nullptr);
 }
 
