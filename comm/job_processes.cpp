@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -15,16 +14,13 @@
 #include "base/format.hpp"
 #include "base/number.hpp"
 #include "base/process_stat.hpp"
+#include "comm/launcher.hpp"
 #include "comm/rank_list.hpp"
 
 namespace trireme::comm {
 namespace {
 
 namespace fs = std::filesystem;
-
-// As comm::launched_rank() reads them.
-constexpr std::array rank_variables = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-                                       "SLURM_PROCID"};
 
 // The value of a variable; empty where there is none.
 std::string_view value_of(std::string_view environment, std::string_view name) {
@@ -148,18 +144,6 @@ std::string describe(const JobHere& here) {
   return come +
          " come: look at the hosts of other ranks (does the program start there, do "
          "their networks reach this one?), and at what the launcher says";
-}
-
-bool is_launched() {
-  return std::any_of(rank_variables.begin(), rank_variables.end(), [](const char* name) {
-    // A batch script has Slurm's rank 0 too, but no step: what it calls is no rank.
-    const char* environment = std::getenv("ENVIRONMENT");
-    const bool of_script = std::string_view(name) == "SLURM_PROCID" &&
-                           std::getenv("SLURM_STEP_NUM_TASKS") == nullptr &&
-                           environment != nullptr &&
-                           std::string_view(environment) == "BATCH";
-    return !of_script && std::getenv(name) != nullptr;
-  });
 }
 
 }  // namespace trireme::comm

@@ -42,7 +42,4 @@ JobHere job_here();
 // What is wrong here, and what to look at.
 std::string describe(const JobHere& here);
 
-// Whether a launcher has started this process.
-bool is_launched();
-
 }  // namespace trireme::comm

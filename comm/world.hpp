@@ -94,10 +94,6 @@ class Agreed : public Error {
 // report of a hang do.
 int guarded(World& world, const std::function<int()>& work);
 
-// The number that the launcher gave this process, by its environment, before MPI starts;
-// 0 where it says nothing.
-int launched_rank();
-
 // {"Open MPI", "4.1.4"}.
 std::vector<std::pair<std::string, std::string>> library_versions();
 

@@ -12,6 +12,7 @@
 #include "base/thread_signals.hpp"
 #include "comm/abort.hpp"
 #include "comm/job_processes.hpp"
+#include "comm/launcher.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/rank_names.hpp"
 #include "comm/start_limit.hpp"

@@ -17,10 +17,9 @@
 #include "base/cpu_place.hpp"
 #include "base/cuda/prepare.hpp"
 #include "base/log.hpp"
-#include "base/number.hpp"
 #include "comm/abort.hpp"
 #include "comm/heartbeat_board.hpp"
-#include "comm/job_processes.hpp"
+#include "comm/launcher.hpp"
 #include "comm/mpi/start_watch.hpp"
 #include "comm/mpi/state.hpp"
 #include "comm/mpi/stop_signals.hpp"
@@ -32,24 +31,6 @@ namespace {
 
 // Threads that take signals read it.
 std::atomic<WorldState*> state_of_process = nullptr;
-
-// Ranks that the launcher says it started in this job; 0: it says nothing.
-// mpirun tells its own number, and inherits Slurm's variables from the allocation, where
-// fewer ranks are legal. srun tells each rank its step's number of tasks. A batch script
-// has SLURM_PROCID = 0 too, and may run the program plainly, as one process.
-int launched_ranks(std::string& variable) {
-  const auto number = [&](const char* name) {
-    const char* text = std::getenv(name);
-    if (text) variable = name;
-    return text ? parse_number<int>(text).value_or(0) : 0;
-  };
-  if (std::getenv("OMPI_COMM_WORLD_SIZE")) return number("OMPI_COMM_WORLD_SIZE");
-  if (!std::getenv("SLURM_PROCID")) return 0;
-  if (std::getenv("SLURM_STEP_NUM_TASKS")) return number("SLURM_STEP_NUM_TASKS");
-  const char* environment = std::getenv("ENVIRONMENT");
-  if (environment && std::string_view(environment) == "BATCH") return 0;
-  return number("SLURM_NTASKS");
-}
 
 std::string refuse_singletons(int size) {
   std::string variable;
@@ -274,13 +255,6 @@ double World::sum(double value) {
             "MPI_Ibcast");
   state_->wait(request, "sum");
   return total;
-}
-
-int launched_rank() {
-  for (const char* name :
-       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-    if (const char* text = std::getenv(name)) return parse_number<int>(text).value_or(0);
-  return 0;
 }
 
 std::vector<std::pair<std::string, std::string>> library_versions() {

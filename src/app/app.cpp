@@ -7,7 +7,7 @@
 
 #include "base/log.hpp"
 #include "base/output.hpp"
-#include "comm/job_processes.hpp"
+#include "comm/launcher.hpp"
 #include "comm/stop_signals.hpp"
 #include "io/deck.hpp"
 
