@@ -10,8 +10,7 @@ namespace {
 
 int children(const BinomialNode& place, int size) {
   int count = 0;
-  for (int m = place.first_child; m > 0; m /= 2)
-    if (place.relative_rank + m < size) ++count;
+  for_each_child(place, size, ChildOrder::nearest_first, [&](int, int) { ++count; });
   return count;
 }
 

@@ -3,6 +3,7 @@
 // The transports and the planner read the same table and must agree on the cut.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -212,8 +213,8 @@ int most_messages(Route route, int size);
 
 // The binomial tree of a broadcast over `size` ranks. Rank v = (rank - root) mod size
 // hears from v minus its lowest set bit and tells v + m for every power of two m below
-// that bit. `first_child` is the largest such m with v + m < size (0: a leaf); the others
-// are its halves.
+// that bit, as far as v + m < size: `first_child` is the largest m below it (0: a leaf),
+// for_each_child() leaves out what lies beyond the end.
 struct BinomialNode {
   int parent = -1;  // as a rank of the group; -1 at the root
   int first_child = 0;
@@ -222,6 +223,18 @@ struct BinomialNode {
 BinomialNode binomial_node(int rank, int root, int size);
 // Ranks of the tree below and including this one: relative ranks from its own on.
 int subtree_size(const BinomialNode& place, int size);
+
+// Calls f(m, ranks) for each child of the node, v + m, whose subtree holds `ranks` ranks.
+// An order of messages: gathers begin with the nearest child, broadcasts with the
+// farthest, whose subtree is the largest.
+enum class ChildOrder : bool { nearest_first, farthest_first };
+template <class F>
+void for_each_child(const BinomialNode& place, int size, ChildOrder order, const F& f) {
+  const bool nearest_first = order == ChildOrder::nearest_first;
+  for (int m = nearest_first ? 1 : place.first_child; m > 0 && m <= place.first_child;
+       m = nearest_first ? 2 * m : m / 2)
+    if (place.relative_rank + m < size) f(m, std::min(m, size - place.relative_rank - m));
+}
 
 // Route::bruck, phase `phase`: who holds what I lack, who lacks what I hold, and how
 // many blocks travel, from those ranks' own on, around the end.

@@ -55,14 +55,13 @@ void pass_on(WorldState& state) {
   if (state.abandoned || !state.claim->first_to_forward()) return;
   speaker = state.claim->holder();
   const BinomialNode place = binomial_node(state.rank, speaker, state.size);
-  for (int m = place.first_child; m > 0; m /= 2) {
-    if (place.relative_rank + m >= state.size) continue;
-    const int child = (place.relative_rank + m + speaker) % state.size;
+  for_each_child(place, state.size, ChildOrder::farthest_first, [&](int distance, int) {
+    const int child = (state.rank + distance) % state.size;
     MPI_Request request;
     if (MPI_Isend(&speaker, sizeof speaker, MPI_BYTE, child, failure_tag,
                   state.notes.get(), &request) == MPI_SUCCESS)
       MPI_Request_free(&request);
-  }
+  });
 }
 
 bool another_reports(const WorldState& state) {

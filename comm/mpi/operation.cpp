@@ -255,9 +255,9 @@ void MpiOperation::post_tree(int lane) {
     if (place.parent >= 0) receive(lane, place.parent, to_, range);
     return;
   }
-  for (int m = place.first_child; m > 0; m /= 2)
-    if (place.relative_rank + m < size)
-      send(lane, (place.relative_rank + m + call_.peer) % size, from_, range);
+  for_each_child(place, size, ChildOrder::farthest_first, [&](int distance, int) {
+    send(lane, (group_.rank() + distance) % size, from_, range);
+  });
 }
 
 MPI_Request& MpiOperation::new_request(int lane, int peer, int bytes_expected) {

@@ -28,12 +28,12 @@ void MpiOperation::post_rows(int lane) {
   }
   std::memcpy(staging(lane, 0, n), from_, static_cast<std::size_t>(n * width));
   int row = 1;
-  for (int m = 1; m <= place.first_child && place.relative_rank + m < size;
-       m *= 2, ++row) {
-    const int child = (place.relative_rank + m + call_.peer) % size;
-    const int theirs = combines ? 1 : std::min(m, size - place.relative_rank - m);
-    receive(lane, child, staging(lane, combines ? row : m, n), {0, theirs * n});
-  }
+  for_each_child(place, size, ChildOrder::nearest_first, [&](int distance, int ranks) {
+    const int child = (group_.rank() + distance) % size;
+    const int theirs = combines ? 1 : ranks;
+    receive(lane, child, staging(lane, combines ? row : distance, n), {0, theirs * n});
+    ++row;
+  });
 }
 
 void MpiOperation::sum_rows(int lane) {
@@ -45,8 +45,7 @@ void MpiOperation::sum_rows(int lane) {
   int held = size;
   if (call_.plan.combines) {
     held = 1;
-    for (int m = 1; m <= place.first_child && place.relative_rank + m < size; m *= 2)
-      ++held;
+    for_each_child(place, size, ChildOrder::nearest_first, [&](int, int) { ++held; });
   } else if (!is_root) {
     return;
   } else if (call_.peer != 0) {  // rank order, not the tree's
