@@ -20,6 +20,8 @@ ErrorFeedback::ErrorFeedback(StoreContext& context, NumberCodec& codec, Device d
           "error feedback with gradients on the wire in {}: nothing is rounded; reduce "
           "them in bf16 or FP8",
           name_of(config.type(TensorClass::gradient_traffic)));
+  require(config.type(TensorClass::gradient_traffic) != DType::f16, Status::internal,
+          "error feedback of fp16: encode() scales the gradients that keep() reads");
   const comm::Group& everyone = context.mesh.everyone();
   std::string layout =
       format("{} {}", static_cast<int>(config.sharding), everyone.size());

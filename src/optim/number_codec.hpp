@@ -42,7 +42,8 @@ class NumberCodec {
   }
 
   // codes = values / scale of the tensor, rounded to nearest; the report counts it as of
-  // the class. `values` is left undefined.
+  // the class. `values` is unchanged, except for fp16 with a scale other than 1, where it
+  // is left scaled.
   void encode(TensorClass what, const TensorView& values, const Scales& scales,
               std::size_t tensor, const TensorView& codes);
   // The same for elements [range) of a flat parameter, each tensor at its scale. What

@@ -58,8 +58,8 @@ class Scales {
 // what modules compute in.
 void decode(Stream& stream, const TensorView& codes, const Scales& scales,
             std::size_t tensor, const TensorView& values);
-// codes = values / scale, rounded to nearest, saturating in FP8. `values` are left
-// undefined.
+// codes = values / scale, rounded to nearest, saturating in FP8. `values` is unchanged,
+// except for fp16 with a scale other than 1, where it is left scaled.
 void encode(Stream& stream, const TensorView& values, const Scales& scales,
             std::size_t tensor, const TensorView& codes);
 
