@@ -40,7 +40,7 @@ std::string tag_of(const std::string& key) {
   }
   if (key.ends_with("_bytes")) return "memory/" + key;
   if (key.ends_with("_seconds")) return "time/" + key;
-  return "more/" + key;
+  return "other/" + key;
 }
 
 StepScalars scalars_of(const Record& record) {

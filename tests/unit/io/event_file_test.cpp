@@ -192,7 +192,7 @@ TEST(EventFile, EveryKeyHasATag) {
   EXPECT_EQ(tag_of("validation_loss"), "validation/loss");
   EXPECT_EQ(tag_of("memory_peak_bytes"), "memory/memory_peak_bytes");
   EXPECT_EQ(tag_of("data_seconds"), "time/data_seconds");
-  EXPECT_EQ(tag_of("live_microbatches"), "more/live_microbatches");
+  EXPECT_EQ(tag_of("live_microbatches"), "other/live_microbatches");
 }
 
 }  // namespace
