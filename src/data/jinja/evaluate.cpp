@@ -146,7 +146,7 @@ Value slice_of(const Value& value, const Value& lower, const Value& upper,
     if (!given(one)) return otherwise;
     const std::int64_t at = whole_of(one, "the end of a slice");
     if (at < -size) return least;
-    return std::clamp(place_of(at, size), least, most);
+    return std::clamp(offset_of_index(at, size), least, most);
   };
   const std::int64_t begin = place(lower, by > 0 ? 0 : size - 1);
   const std::int64_t end = place(upper, by > 0 ? size : -1);
@@ -201,11 +201,11 @@ Value Interpreter::evaluate(const Node& node) {
     case Op::negative: return negative(part(0));
     case Op::positive: return part(0);
     case Op::arithmetic: return arithmetic(node);
-    case Op::both: {
+    case Op::and_: {
       Value left = part(0);
       return truth(left) ? part(1) : left;
     }
-    case Op::either: {
+    case Op::or_: {
       Value left = part(0);
       return truth(left) ? left : part(1);
     }

@@ -81,11 +81,11 @@ NodePtr ExpressionParser::done(NodePtr node) const {
 
 NodePtr ExpressionParser::expression(bool conditional) {
   if (++level_ > most_depth) refuse("brackets are nested too deeply");
-  NodePtr node = either();
+  NodePtr node = or_expression();
   while (conditional && at_name("if")) {
     NodePtr whole = make(Op::conditional);
     take();
-    whole->parts.push_back(either());
+    whole->parts.push_back(or_expression());
     whole->parts.push_back(std::move(node));
     whole->parts.push_back(skip_name("else") ? expression() : nullptr);
     node = done(std::move(whole));
@@ -107,22 +107,22 @@ NodePtr ExpressionParser::expressions(bool conditional) {
   return done(std::move(tuple));
 }
 
-NodePtr ExpressionParser::either() {
-  NodePtr left = both();
+NodePtr ExpressionParser::or_expression() {
+  NodePtr left = and_expression();
   while (at_name("or")) {
-    NodePtr node = make(Op::either);
+    NodePtr node = make(Op::or_);
     take();
     node->parts.push_back(std::move(left));
-    node->parts.push_back(both());
+    node->parts.push_back(and_expression());
     left = done(std::move(node));
   }
   return left;
 }
 
-NodePtr ExpressionParser::both() {
+NodePtr ExpressionParser::and_expression() {
   NodePtr left = negation();
   while (at_name("and")) {
-    NodePtr node = make(Op::both);
+    NodePtr node = make(Op::and_);
     take();
     node->parts.push_back(std::move(left));
     node->parts.push_back(negation());

@@ -13,13 +13,6 @@
 namespace trireme::data::jinja {
 namespace {
 
-Value made(std::string text, Budget& budget) {
-  budget.make(text.size());
-  return Value::of(std::move(text));
-}
-
-bool given(const Value& value) { return !value.is(Kind::undefined); }
-
 Value trim(const Value& value, const Arguments& arguments, Budget& budget) {
   const Value characters = arguments.bind({"chars"})[0];
   return made(stripped(to_text(value, budget), characters, Side::both), budget);

@@ -37,7 +37,7 @@ Value attribute_of(const Value& value, const std::string& name, Budget& budget);
 // Methods of texts, lists and dictionaries; null: there is none of that name.
 using Method = Value (*)(const Value& self, const Arguments& arguments, Budget& budget);
 using Methods = std::map<std::string_view, Method>;
-const Methods& more_text_methods();  // of those of texts
+const Methods& padding_methods();  // of texts: those that pad, partition or test
 Method method_of(const Value& value, const std::string& name);
 
 // Something that is called: a function, or a method of `self`.
@@ -45,6 +45,10 @@ using Function = std::function<Value(Budget&, const Arguments&)>;
 Value function_of(Function function);
 
 // What filters and methods share.
+// The text as a value, counted against the budget.
+Value made(std::string text, Budget& budget);
+// Whether an argument was given.
+inline bool given(const Value& value) { return !value.is(Kind::undefined); }
 std::string upper_case(std::string_view text);
 std::string lower_case(std::string_view text);
 std::string capital_case(std::string_view text);

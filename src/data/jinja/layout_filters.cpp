@@ -10,13 +10,6 @@
 namespace trireme::data::jinja {
 namespace {
 
-bool given(const Value& value) { return !value.is(Kind::undefined); }
-
-Value made(std::string text, Budget& budget) {
-  budget.make(text.size());
-  return Value::of(std::move(text));
-}
-
 std::int64_t number_in(const Value& value, std::int64_t otherwise, const char* what) {
   constexpr std::int64_t most = std::int64_t{1} << 40;  // so that sums do not overflow
   return given(value) ? std::clamp(whole_of(value, what), -most, most) : otherwise;

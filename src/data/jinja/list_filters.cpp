@@ -5,8 +5,6 @@
 namespace trireme::data::jinja {
 namespace {
 
-bool given(const Value& value) { return !value.is(Kind::undefined); }
-
 Value lowered(const std::string& text, Budget& budget) {
   budget.make(text.size());
   return Value::of(lower_case(text));

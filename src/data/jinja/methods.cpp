@@ -12,11 +12,6 @@ namespace trireme::data::jinja {
 
 namespace {
 
-Value made(std::string text, Budget& budget) {
-  budget.make(text.size());
-  return Value::of(std::move(text));
-}
-
 template <Side side>
 Value strip(const Value& self, const Arguments& arguments, Budget& budget) {
   return made(stripped(self.text(), arguments.bind({"chars"})[0], side), budget);
@@ -311,7 +306,7 @@ Method method_of(const Value& value, const std::string& name) {
   };
   if (value.is(Kind::text)) {
     const Method usual = find_in(text_methods());
-    return usual != nullptr ? usual : find_in(more_text_methods());
+    return usual != nullptr ? usual : find_in(padding_methods());
   }
   if (value.is(Kind::mapping)) return find_in(mapping_methods());
   if (value.is(Kind::sequence)) return find_in(sequence_methods());

@@ -45,8 +45,8 @@ class ExpressionParser {
 
  private:
   using Rule = NodePtr (ExpressionParser::*)();
-  NodePtr either();
-  NodePtr both();
+  NodePtr or_expression();
+  NodePtr and_expression();
   NodePtr negation();
   NodePtr comparison();
   NodePtr sum();

@@ -123,13 +123,13 @@ Value item_of(const Value& value, const Value& key, Budget& budget) {
   const bool numbered = key.is(Kind::integer) || key.is(Kind::boolean);
   if (value.is(Kind::sequence) && numbered) {
     const std::int64_t size = std::ssize(value.items());
-    const std::int64_t at = place_of(key.whole(), size);
+    const std::int64_t at = offset_of_index(key.whole(), size);
     if (at < 0 || at >= size) return Value::undefined("an element beyond the list");
     return value.items()[static_cast<std::size_t>(at)];
   }
   if (value.is(Kind::text) && numbered) {
     const List characters = items_of(value, budget);
-    const std::int64_t at = place_of(key.whole(), std::ssize(characters));
+    const std::int64_t at = offset_of_index(key.whole(), std::ssize(characters));
     if (at < 0 || at >= std::ssize(characters))
       return Value::undefined("a character beyond the text");
     return characters[static_cast<std::size_t>(at)];

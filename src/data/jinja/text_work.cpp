@@ -7,6 +7,11 @@
 
 namespace trireme::data::jinja {
 
+Value made(std::string text, Budget& budget) {
+  budget.make(text.size());
+  return Value::of(std::move(text));
+}
+
 const std::string& text_of(const Value& value, const char* what) {
   if (value.is(Kind::undefined)) refuse("'" + value.missing_name() + "' is undefined");
   if (!value.is(Kind::text))
@@ -38,8 +43,11 @@ std::string upper_case(std::string_view text) {
         code.value >= 0x80 &&
         text::is_in(code.value, bit(text::Category::Ll) | bit(text::Category::Lt));
     if (has_case)
-      refuse("capital letters are made of ASCII only, not of '" +
-             std::string(text.substr(at, code.bytes)) + "'");
+      refuse(
+          "upper, title and capitalize make capitals of ASCII letters only; the text has "
+          "'" +
+          std::string(text.substr(at, code.bytes)) +
+          "': change the case in the data, not in the template");
     if (code.value >= 'a' && code.value <= 'z')
       out += static_cast<char>(code.value - 32);
     else

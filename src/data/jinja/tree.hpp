@@ -12,23 +12,23 @@
 namespace trireme::data::jinja {
 
 enum class Op : std::uint8_t {
-  constant,     // value
-  name,         // text
-  list,         // parts
-  tuple,        // parts
-  dict,         // parts: key, value, key, value ...
-  attribute,    // of parts[0], named text
-  item,         // of parts[0], at parts[1]
-  slice,        // of parts[0], from parts[1] to parts[2] by parts[3], each may be null
-  call,         // of parts[0]; arguments follow, the last ones named by `words`
-  filter,       // text, of parts[0]; arguments as of a call
-  test,         // text, of parts[0]; arguments as of a call
-  negation,     // not
-  negative,     // -
-  positive,     // +
-  arithmetic,   // text, of parts[0] and parts[1]
-  both,         // and
-  either,       // or
+  constant,    // value
+  name,        // text
+  list,        // parts
+  tuple,       // parts
+  dict,        // parts: key, value, key, value ...
+  attribute,   // of parts[0], named text
+  item,        // of parts[0], at parts[1]
+  slice,       // of parts[0], from parts[1] to parts[2] by parts[3], each may be null
+  call,        // of parts[0]; arguments follow, the last ones named by `words`
+  filter,      // text, of parts[0]; arguments as of a call
+  test,        // text, of parts[0]; arguments as of a call
+  negation,    // not
+  negative,    // -
+  positive,    // +
+  arithmetic,  // text, of parts[0] and parts[1]
+  and_,
+  or_,
   comparison,   // parts[0] words[0] parts[1] words[1] parts[2] ...
   conditional,  // parts[1] if parts[0] else parts[2], which may be null
 };

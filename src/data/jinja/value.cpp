@@ -280,7 +280,7 @@ List items_of(const Value& value, Budget& budget) {
   return items;
 }
 
-std::int64_t place_of(std::int64_t index, std::int64_t length) {
+std::int64_t offset_of_index(std::int64_t index, std::int64_t length) {
   return index < 0 ? index + length : index;
 }
 

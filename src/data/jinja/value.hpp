@@ -155,7 +155,8 @@ struct JsonStyle {
 // json.dumps() of Python.
 std::string to_json(const Value& value, const JsonStyle& style, Budget& budget);
 
-// The text's element of a whole number that may count from the end; throws beyond it.
-std::int64_t place_of(std::int64_t index, std::int64_t length);
+// A Python index as an offset from the start: a negative one counts from the end. The
+// result may lie outside [0, length); the caller checks.
+std::int64_t offset_of_index(std::int64_t index, std::int64_t length);
 
 }  // namespace trireme::data::jinja
