@@ -11,7 +11,7 @@ namespace trireme::engine {
 // Sums over ranks, norm, clipping and the verdict are the GPU's, which the update reads:
 // the host queues all of it, and learns at the end what became of the step. Its own sums
 // of the same numbers must agree.
-void Engine::finish_by_device(UnderWay& step, const kernels::StepLimits& limits) {
+void Engine::finish_by_device(StepInProgress& step, const kernels::StepLimits& limits) {
   StepObserver& observer = step.observer;
   Stream stream(device_);
   // 1. what is left of the reductions; what the ranks add up

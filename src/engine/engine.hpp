@@ -109,7 +109,7 @@ class Engine {
 
  private:
   // What is known of a step when its gradients are on their way.
-  struct UnderWay {
+  struct StepInProgress {
     const Batch& batch;
     StepObserver& observer;
     bool runs_twice = false;
@@ -122,11 +122,11 @@ class Engine {
 
   void build_store();
   void measure();
-  void compute(const UnderWay& step);
+  void compute(const StepInProgress& step);
   void finish_gradients();
-  void run_again(const UnderWay& step, const StepTotals::Outcome& mine);
-  void finish_by_host(UnderWay& step);
-  void finish_by_device(UnderWay& step, const kernels::StepLimits& limits);
+  void run_again(const StepInProgress& step, const StepTotals::Outcome& mine);
+  void finish_by_host(StepInProgress& step);
+  void finish_by_device(StepInProgress& step, const kernels::StepLimits& limits);
   nn::PreferenceSums mean_of_pairs(double pairs);
   void update(const StepResult& result, double loss_scale, std::int64_t number);
   std::int64_t updates_until(std::int64_t step) const;

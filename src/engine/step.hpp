@@ -62,11 +62,12 @@ struct DeviceTimes {
 };
 
 // Watches a step: times, traces, the watchdog, the rules for unsound steps, injected
-// faults, tests. Every function is called once in each step, on every rank, in the order
-// in which they stand here; collectives in them are allowed.
+// faults, tests. Called by Engine::train_step() on every rank, in the order below unless
+// a function's comment says otherwise; collectives are allowed. Functions that are called
+// only in some steps say when.
 //
 // A step may be computed twice from the same weights (runs_twice(), doubts()): then its
-// phases are entered a second time, and the two functions for this are called.
+// phases are entered, and gradient_factor() is called, a second time.
 //
 // Where a GPU judges the step by itself (engine/device_decision.hpp), and limits() are
 // given, the host queues all of it before it waits: before_update() then comes before
@@ -74,39 +75,47 @@ struct DeviceTimes {
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
+  // Called at the start of each phase, between the other functions.
   virtual void enter(StepPhase, std::int64_t /*step*/) {}
   // What accepts() will say, as far as loss and norm tell; null where the step's numbers
   // must be seen, or are changed, on the host before its update. Alike on all ranks.
+  // Called only where a GPU can judge the step.
   virtual std::optional<kernels::StepLimits> limits(std::int64_t /*step*/) {
     return kernels::StepLimits{};
   }
-  // What this rank's gradients are multiplied by, as a fault that is injected.
-  virtual double gradient_factor() { return 1.0; }
-  // Whether a bit of them is to be flipped, another fault: in the step's first run alone.
-  virtual bool flips_gradient() { return false; }
   // Whether the step is computed twice whatever comes of it, so that each rank's own
-  // gradients are compared, too. On CPUs alone, as is doubts(); alike on all ranks.
+  // gradients are compared, too. Alike on all ranks. Called only on CPUs, in runs whose
+  // steps may be computed twice.
   virtual bool runs_twice(std::int64_t /*step*/) { return false; }
-  // How long the GPU took, where it judges the step.
+  // Whether a bit of this rank's gradients is flipped, as a fault that is injected: in
+  // the step's first run alone.
+  virtual bool flips_gradient() { return false; }
+  // What this rank's gradients are multiplied by. Only tests override it.
+  virtual double gradient_factor() { return 1.0; }
+  // How long the GPU took. Called only where it judges the step.
   virtual void device_took(const DeviceTimes&) {}
   // Gradients of this rank's microbatches are there. `mine` has the rank's part of the
   // loss, and takes what the ranks agree on besides.
   virtual void computed(StepTotals::Outcome& /*mine*/) {}
-  // `all`: what the ranks agreed on.
-  virtual void agreed(const StepTotals::Outcome& /*all*/) {}
+  // What the ranks agreed on is known.
+  virtual void agreed(const StepTotals::Outcome&) {}
   // Whether the step is computed again because of what came of it. Alike on all ranks.
+  // Called as runs_twice() is, in steps for which that says no.
   virtual bool doubts(const StepResult&) { return false; }
-  // As computed(), of the second run.
+  // The same as computed(), of the second run. Called only when there is one.
   virtual void computed_again(StepTotals::Outcome& /*mine*/) {}
   // What this rank's second run of the step did not do like the first. The gradients in
-  // the store are those of the second.
+  // the store are those of the second. Called only when there is one.
   virtual void ran_twice(std::int64_t /*step*/, const StepDifference&) {}
-  // The gradients in the store are whole and unclipped, times loss_scale.
+  // The gradients in the store are whole and unclipped, times loss_scale. Not called
+  // where a GPU judges the step.
   virtual void gradients_ready(double /*loss_scale*/) {}
   // Whether the step may update the weights. own_loss: this rank's part of the loss.
   // Every rank must answer alike. Not called when fp16 overflowed.
   virtual bool accepts(const StepResult&, double /*own_loss*/) { return true; }
-  // Weights and the optimizer's state are about to change.
+  // Weights and the optimizer's state are about to change. Not called when the host
+  // refuses the update or fp16 overflowed; called once more before copies of the model
+  // that take steps by themselves are averaged.
   virtual void before_update() {}
 };
 
@@ -114,72 +123,73 @@ class StepObserver {
 // the first that does not is the last one asked.
 class StepObservers : public StepObserver {
  public:
-  explicit StepObservers(std::vector<StepObserver*> all) : all_(std::move(all)) {}
+  explicit StepObservers(std::vector<StepObserver*> observers)
+      : observers_(std::move(observers)) {}
 
   void enter(StepPhase phase, std::int64_t step) override {
-    for (StepObserver* one : all_) one->enter(phase, step);
+    for (StepObserver* one : observers_) one->enter(phase, step);
   }
   std::optional<kernels::StepLimits> limits(std::int64_t step) override {
-    kernels::StepLimits all;
+    kernels::StepLimits merged;
     bool are_given = true;
-    for (StepObserver* one : all_) {
+    for (StepObserver* one : observers_) {
       const auto its = one->limits(step);
       are_given = are_given && its;
       if (!its) continue;
-      all.finite = all.finite || its->finite;
-      all.largest_norm = std::min(all.largest_norm, its->largest_norm);
+      merged.finite = merged.finite || its->finite;
+      merged.largest_norm = std::min(merged.largest_norm, its->largest_norm);
     }
-    return are_given ? std::optional(all) : std::nullopt;
-  }
-  double gradient_factor() override {
-    double factor = 1.0;
-    for (StepObserver* one : all_) factor *= one->gradient_factor();
-    return factor;
-  }
-  bool flips_gradient() override {
-    bool any = false;
-    for (StepObserver* one : all_) any = one->flips_gradient() || any;
-    return any;
+    return are_given ? std::optional(merged) : std::nullopt;
   }
   bool runs_twice(std::int64_t step) override {
     bool any = false;
-    for (StepObserver* one : all_) any = one->runs_twice(step) || any;
+    for (StepObserver* one : observers_) any = one->runs_twice(step) || any;
     return any;
   }
+  bool flips_gradient() override {
+    bool any = false;
+    for (StepObserver* one : observers_) any = one->flips_gradient() || any;
+    return any;
+  }
+  double gradient_factor() override {
+    double factor = 1.0;
+    for (StepObserver* one : observers_) factor *= one->gradient_factor();
+    return factor;
+  }
   void device_took(const DeviceTimes& times) override {
-    for (StepObserver* one : all_) one->device_took(times);
+    for (StepObserver* one : observers_) one->device_took(times);
   }
   void computed(StepTotals::Outcome& mine) override {
-    for (StepObserver* one : all_) one->computed(mine);
+    for (StepObserver* one : observers_) one->computed(mine);
   }
-  void agreed(const StepTotals::Outcome& all) override {
-    for (StepObserver* one : all_) one->agreed(all);
+  void agreed(const StepTotals::Outcome& outcome) override {
+    for (StepObserver* one : observers_) one->agreed(outcome);
   }
   bool doubts(const StepResult& result) override {
     bool any = false;
-    for (StepObserver* one : all_) any = one->doubts(result) || any;
+    for (StepObserver* one : observers_) any = one->doubts(result) || any;
     return any;
   }
   void computed_again(StepTotals::Outcome& mine) override {
-    for (StepObserver* one : all_) one->computed_again(mine);
+    for (StepObserver* one : observers_) one->computed_again(mine);
   }
   void ran_twice(std::int64_t step, const StepDifference& difference) override {
-    for (StepObserver* one : all_) one->ran_twice(step, difference);
+    for (StepObserver* one : observers_) one->ran_twice(step, difference);
   }
   void gradients_ready(double loss_scale) override {
-    for (StepObserver* one : all_) one->gradients_ready(loss_scale);
+    for (StepObserver* one : observers_) one->gradients_ready(loss_scale);
   }
   bool accepts(const StepResult& result, double own_loss) override {
-    for (StepObserver* one : all_)
+    for (StepObserver* one : observers_)
       if (!one->accepts(result, own_loss)) return false;
     return true;
   }
   void before_update() override {
-    for (StepObserver* one : all_) one->before_update();
+    for (StepObserver* one : observers_) one->before_update();
   }
 
  private:
-  std::vector<StepObserver*> all_;
+  std::vector<StepObserver*> observers_;
 };
 
 }  // namespace trireme::engine

@@ -66,14 +66,14 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
   const double items = std::max(counted, 1.0);  // a batch may have no target
   const auto limits = decision_ ? observer.limits(batch.step) : std::nullopt;
   // 2. forwards and backwards; buckets are reduced as they fill
-  UnderWay step{batch,
-                observer,
-                own_gradients_ && observer.runs_twice(batch.step),
-                items,
-                scaler_ ? scaler_->scale() : 1.0,
-                totals_.work_clock(),
-                work_is_alike(config_.parallel),
-                {.step = batch.step, .tokens = static_cast<std::int64_t>(tokens)}};
+  StepInProgress step{batch,
+                      observer,
+                      own_gradients_ && observer.runs_twice(batch.step),
+                      items,
+                      scaler_ ? scaler_->scale() : 1.0,
+                      totals_.work_clock(),
+                      work_is_alike(config_.parallel),
+                      {.step = batch.step, .tokens = static_cast<std::int64_t>(tokens)}};
   observer.enter(StepPhase::compute, batch.step);
   parts_.reset();
   if (limits) parts_.mark(Stream(device_));
@@ -93,7 +93,7 @@ StepResult Engine::train_step(const Batch& batch, StepObserver& observer) {
 }
 
 // The host knows loss and norm before the update, for which it waits for a GPU.
-void Engine::finish_by_host(UnderWay& step) {
+void Engine::finish_by_host(StepInProgress& step) {
   StepObserver& observer = step.observer;
   StepResult& result = step.result;
   StepTotals::Outcome mine;
@@ -142,7 +142,7 @@ void Engine::finish_by_host(UnderWay& step) {
 
 // Forward and backward of all microbatches. Gradients, expert loads and counts start from
 // zero.
-void Engine::compute(const UnderWay& step) {
+void Engine::compute(const StepInProgress& step) {
   store_->begin_step(static_cast<std::int64_t>(step.batch.inputs.size()));
   reports_->begin_step(step.result.step);
   Stream stream(device_);
@@ -170,7 +170,7 @@ nn::PreferenceSums Engine::mean_of_pairs(double pairs) {
 
 // Computes the step a second time. All that its update and its end would change is as it
 // was when the first run began: weights, moments, histories of scales, biases of routers.
-void Engine::run_again(const UnderWay& step, const StepTotals::Outcome& mine) {
+void Engine::run_again(const StepInProgress& step, const StepTotals::Outcome& mine) {
   StepObserver& observer = step.observer;
   const StepPrint first = print_of(mine, *own_gradients_, *store_);
   observer.enter(StepPhase::compute, step.result.step);
