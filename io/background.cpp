@@ -27,9 +27,9 @@ void yield_to_training() {
 
 }  // namespace
 
-void Background::start(std::function<void()> work, bool own_thread) {
+void Background::start(std::function<void()> work, RunIn run_in) {
   require(!work_.valid(), "background work is started before the last was finished");
-  if (!own_thread) {
+  if (run_in == RunIn::caller) {
     work_ = std::async(std::launch::deferred, std::move(work));
     return;
   }

@@ -47,9 +47,6 @@ struct Retention {
   int keep = 0;                    // of the newest; 0: all
   std::int64_t keep_every = 0;     // and steps that this divides; 0: none
   std::int64_t started_from = -1;  // and this step
-  // Removes the others, and writes where other ranks wait for this one; false: the
-  // caller's thread does all that is not in the background.
-  bool own_thread = true;
 };
 
 struct Manifest {

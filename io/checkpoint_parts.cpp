@@ -35,12 +35,12 @@ void require_room(comm::World& world, const std::string& directory,
 }
 
 // A folder that goes with this, unless something is in it.
-class GoesIfEmpty {
+class FolderRemovedIfEmpty {
  public:
-  explicit GoesIfEmpty(std::string path) : path_(std::move(path)) {}
-  ~GoesIfEmpty() { ::rmdir(path_.c_str()); }
-  GoesIfEmpty(const GoesIfEmpty&) = delete;
-  GoesIfEmpty& operator=(const GoesIfEmpty&) = delete;
+  explicit FolderRemovedIfEmpty(std::string path) : path_(std::move(path)) {}
+  ~FolderRemovedIfEmpty() { ::rmdir(path_.c_str()); }
+  FolderRemovedIfEmpty(const FolderRemovedIfEmpty&) = delete;
+  FolderRemovedIfEmpty& operator=(const FolderRemovedIfEmpty&) = delete;
 
  private:
   std::string path_;
@@ -60,7 +60,7 @@ PartsResult write_checkpoint_parts(comm::World& world, const std::string& direct
                                    const std::vector<std::vector<TensorBox>>& shards,
                                    const std::string& job) {
   const std::string temporary = temporary_name(info.step);
-  std::optional<GoesIfEmpty> made;
+  std::optional<FolderRemovedIfEmpty> made;
   std::optional<RunLock> lock;  // goes before the folder
   world.agree([&] {
     if (world.rank() != 0) return;
@@ -101,7 +101,7 @@ PartsResult write_checkpoint_parts(comm::World& world, const std::string& direct
       publish(directory, temporary, name);
       point_latest(directory, name);
       ViewQueue views(directory);
-      views.add(name, false);
+      views.add(name, RunIn::caller);
       views.finish();
     });
   } catch (const comm::Agreed&) {

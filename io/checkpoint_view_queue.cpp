@@ -15,13 +15,13 @@ namespace trireme::io {
 
 ViewQueue::~ViewQueue() { drop_all(); }
 
-void ViewQueue::add(const std::string& name, bool own_thread) {
+void ViewQueue::add(const std::string& name, RunIn run_in) {
   const std::lock_guard lock(mutex_);
   waiting_.push_back(name);
   if (has_work_) return;
   has_work_ = true;
   work_.finish();  // of a thread that is at its end
-  work_.start([this] { make_all(); }, own_thread);
+  work_.start([this] { make_all(); }, run_in);
 }
 
 void ViewQueue::drop_if(const std::function<bool(const std::string& name)>& leaves) {

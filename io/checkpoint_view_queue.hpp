@@ -30,8 +30,7 @@ class ViewQueue {
   ViewQueue& operator=(const ViewQueue&) = delete;
 
   // Adds the checkpoint of this name, unless it has views or is a link to another place.
-  // own_thread = false: finish() does the work.
-  void add(const std::string& name, bool own_thread = true);
+  void add(const std::string& name, RunIn run_in = RunIn::own_thread);
   // Takes those back that are removed or replaced: returns when nothing is written to
   // them any more, within the time that one tensor takes, or reading the index.
   void drop_if(const std::function<bool(const std::string& name)>& leaves);

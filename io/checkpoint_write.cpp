@@ -68,10 +68,12 @@ bool stands_already(comm::World& world, const std::string& path) {
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(comm::World& world, std::string directory,
-                                   const Retention& retention, int ranks_per_file)
+                                   const Retention& retention, int ranks_per_file,
+                                   RunIn run_in)
     : world_(world),
       directory_(std::move(directory)),
       retention_(retention),
+      run_in_(run_in),
       ranks_per_file_(std::min(ranks_per_file, world.size())),
       views_(directory_) {
   if (world.rank() == 0) run_ = identity_of(parent_of(directory_));
@@ -94,7 +96,7 @@ void CheckpointWriter::begin(const CheckpointInfo& info, std::vector<TensorBox> 
   world_.agree([&] {
     if (world_.rank() == 0) make_folder();
   });
-  clear_leftovers(world_, directory_, temporary_, stays_);
+  clear_leftovers(world_, directory_, temporary_, could_not_remove_);
   if (stands_already(world_, directory_ + "/" + step_name(info.step))) {
     boxes_.clear();
     start_naming();
@@ -134,8 +136,8 @@ void CheckpointWriter::make_folder() {
 // Work of which the next phase needs the end.
 void CheckpointWriter::start(std::function<void()> work) {
   started_ = Clock::now();
-  work_.start(std::move(work),
-              background_ || (retention_.own_thread && world_.size() > 1));
+  const RunIn waiting = world_.size() > 1 ? run_in_ : RunIn::caller;
+  work_.start(std::move(work), background_ ? RunIn::own_thread : waiting);
 }
 
 // While training waits for the files, waiting is no progress: a disk that hangs is for
@@ -270,7 +272,7 @@ void CheckpointWriter::require_room_for_index() {
 // Rank 0 gives the checkpoint its name; without indices of shards it has it already.
 void CheckpointWriter::start_naming() {
   phase_ = Phase::naming;
-  leaving_.clear();
+  to_remove_.clear();
   if (world_.rank() != 0) return;
   start([this] {
     const std::string name = step_name(info_.step);
@@ -283,20 +285,20 @@ void CheckpointWriter::start_naming() {
       publish(directory_, temporary_, name);
     }
     point_latest(directory_, name);
-    leaving_ = removal_list(Directory::own(directory_),
-                            set_old_aside(directory_, info_.step, retention_, complete_,
-                                          best_ ? &*best_ : nullptr));
+    to_remove_ = removal_list(Directory::own(directory_),
+                              set_old_aside(directory_, info_.step, retention_, complete_,
+                                            best_ ? &*best_ : nullptr));
   });
 }
 
 // Every rank learns what leaves, and removes its share.
 void CheckpointWriter::start_removing() {
-  leaving_ = world_.broadcast(leaving_);
-  phase_ = leaving_.empty() ? Phase::idle : Phase::removing;
+  to_remove_ = world_.broadcast(to_remove_);
+  phase_ = to_remove_.empty() ? Phase::idle : Phase::removing;
   if (phase_ == Phase::idle) return;
   work_.start(
-      [this] { remove_share(directory_, leaving_, world_.rank(), world_.size()); },
-      retention_.own_thread);
+      [this] { remove_share(directory_, to_remove_, world_.rank(), world_.size()); },
+      run_in_);
 }
 
 // A failure is a warning: the next checkpoint tries again.
@@ -307,14 +309,14 @@ void CheckpointWriter::start_removing_rest() {
       [this] {
         const Directory folder = Directory::own(directory_);
         views_.drop_if([&](const std::string& name) { return !folder.has(name); });
-        for (const std::string& name : remove_rest(directory_, leaving_))
-          warn_that_it_stays(directory_, name, stays_);
+        for (const std::string& name : remove_rest(directory_, to_remove_))
+          warn_that_it_stays(directory_, name, could_not_remove_);
       },
-      retention_.own_thread);
+      run_in_);
 }
 
 void CheckpointWriter::add_views(std::int64_t step) {
-  if (world_.rank() == 0) views_.add(step_name(step), retention_.own_thread);
+  if (world_.rank() == 0) views_.add(step_name(step), run_in_);
 }
 
 // Short waits here too.

@@ -50,9 +50,11 @@ struct WrittenCheckpoint {
 // the same order by every rank.
 class CheckpointWriter {
  public:
-  // ranks_per_file: ranks next to each other write so many to a file.
+  // ranks_per_file: ranks next to each other write so many to a file. run_in: which
+  // thread removes old checkpoints, makes views, and writes where other ranks wait for
+  // this one; with RunIn::caller the caller's does all that is not in the background.
   CheckpointWriter(comm::World& world, std::string directory, const Retention& retention,
-                   int ranks_per_file = 1);
+                   int ranks_per_file = 1, RunIn run_in = RunIn::own_thread);
   // Waits for the threads; a checkpoint that is not finished is left without a name, and
   // others are left without views.
   ~CheckpointWriter();
@@ -117,6 +119,7 @@ class CheckpointWriter {
   std::string directory_, temporary_;           // the second is a name in the first
   std::optional<std::pair<dev_t, ino_t>> run_;  // the folder above, as rank 0 found it
   Retention retention_;
+  RunIn run_in_;
   CompleteSteps complete_;
   std::optional<BestCheckpoints> best_;
   int ranks_per_file_ = 1, turn_ = 0;  // the ranks' with this place in their file
@@ -127,8 +130,8 @@ class CheckpointWriter {
   ShardReport report_;
   std::optional<IndexGather> indices_;  // none: the checkpoint has its name already
   std::int64_t bytes_ = 0;
-  std::string leaving_;          // a removal_list() of old ones
-  std::set<std::string> stays_;  // what cannot be removed, and was said
+  std::string to_remove_;                   // a removal_list() of old ones
+  std::set<std::string> could_not_remove_;  // what cannot be removed, and was said
   std::optional<WrittenCheckpoint> done_;
   std::chrono::steady_clock::time_point begun_, started_;  // the save, its phase's work
   ViewQueue views_;                                        // of rank 0

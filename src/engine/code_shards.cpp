@@ -18,10 +18,11 @@ std::int64_t room_for(std::size_t bytes) {
 }
 
 // The elements of `from` at `to` on the stream's device.
-TensorView moved(Stream& stream, const TensorView& from, std::byte*& to, bool copies) {
+TensorView moved(Stream& stream, const TensorView& from, std::byte*& to,
+                 CodeShards::Contents contents) {
   if (from.empty()) return {};
   const TensorView view(to, from.dtype(), from.shape(), stream.device());
-  if (copies) copy_bytes(stream, from, view);
+  if (contents == CodeShards::Contents::copied) copy_bytes(stream, from, view);
   to += from.bytes();
   return view;
 }
@@ -31,8 +32,8 @@ TensorView moved(Stream& stream, const TensorView& from, std::byte*& to, bool co
 CodeShards::CodeShards(comm::Mesh& mesh, Device device) : mesh_(mesh), device_(device) {}
 
 void CodeShards::add(int module, bool expert, std::size_t bytes) {
-  Module& of = modules_[module];
-  Part& part = expert ? of.expert : of.dense;
+  Module& module_codes = modules_[module];
+  Part& part = expert ? module_codes.expert : module_codes.dense;
   part.group = expert ? &mesh_.expert_shards() : &mesh_.shards();
   part.bytes += room_for(bytes);
 }
@@ -65,7 +66,7 @@ std::vector<CodeShards::Run> CodeShards::runs(bool expert) const {
 
 comm::Group& CodeShards::group_of(const Run& run) const { return *part_of(run).group; }
 
-OwnedCodes CodeShards::place(const Run& run, OwnedCodes codes, bool copies) {
+OwnedCodes CodeShards::place(const Run& run, OwnedCodes codes, Contents contents) {
   Part& part = part_of(run);
   const std::int64_t room = room_for(codes.matrix.bytes());
   require(part.taken + room <= part.bytes, "more codes than were planned");
@@ -73,9 +74,9 @@ OwnedCodes CodeShards::place(const Run& run, OwnedCodes codes, bool copies) {
   part.taken += room;
   CodedMatrix& matrix = codes.matrix;
   Stream stream(device_);
-  matrix.scales = moved(stream, matrix.scales, to, copies);  // first, where f32 may lie
-  matrix.zeros = moved(stream, matrix.zeros, to, copies);
-  matrix.codes = moved(stream, matrix.codes, to, copies);
+  matrix.scales = moved(stream, matrix.scales, to, contents);  // first, where f32 may lie
+  matrix.zeros = moved(stream, matrix.zeros, to, contents);
+  matrix.codes = moved(stream, matrix.codes, to, contents);
   for (Buffer* own : {&codes.codes, &codes.scales, &codes.zeros}) *own = Buffer();
   return codes;
 }

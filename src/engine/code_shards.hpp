@@ -24,6 +24,8 @@ class CodeShards {
     int module = 0;
     bool expert = false;
   };
+  // Whether what codes hold is copied when they get their place.
+  enum class Contents : std::uint8_t { copied, left };
   CodeShards(comm::Mesh& mesh, Device device);
 
   // Of a module in the order of calls: room for codes of so many bytes.
@@ -36,9 +38,8 @@ class CodeShards {
   // The group that shares out a run.
   comm::Group& group_of(const Run& run) const;
   // Gives codes of a run, in the order of add(), their place in the gathered bytes: what
-  // it returns lies there while the module is the last that was gathered. copies: what
-  // they hold is brought there, too.
-  OwnedCodes place(const Run& run, OwnedCodes codes, bool copies);
+  // it returns lies there while the module is the last that was gathered.
+  OwnedCodes place(const Run& run, OwnedCodes codes, Contents contents);
   // The gathered bytes of a run, which `reader` has, to where the ranks keep them.
   // Collective over the run's group.
   void scatter(const Run& run, int reader);

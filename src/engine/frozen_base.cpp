@@ -196,7 +196,8 @@ void FrozenBase::read_in_turns(bool expert, AllCodes& all) {
         own = read(
             pieces([&](const CodedParam& coded) { return is_of(runs[mine], coded); }));
         for (OwnedCodes& codes : own)
-          codes = shards_->place(runs[mine], std::move(codes), true);
+          codes =
+              shards_->place(runs[mine], std::move(codes), CodeShards::Contents::copied);
       } catch (const Error&) {
         failure = std::current_exception();
         own.clear();
@@ -225,9 +226,9 @@ void FrozenBase::scatter(const CodeShards::Run& run, int reader,
   for (std::size_t i = 0; i < wanted.size(); ++i)
     all[wanted[i].param].push_back(
         {wanted[i].named->local_begin,
-         group.rank() == reader
-             ? std::move(own[i])
-             : shards_->place(run, described[i].without_memory(), false)});
+         group.rank() == reader ? std::move(own[i])
+                                : shards_->place(run, described[i].without_memory(),
+                                                 CodeShards::Contents::left)});
   // 3. their bytes
   shards_->scatter(run, reader);
 }

@@ -9,6 +9,7 @@
 #include "base/memory.hpp"
 #include "io/digest.hpp"
 #include "train/box_windows.hpp"
+#include "train/byte_messages.hpp"
 #include "train/checkpoint_load.hpp"
 
 namespace trireme::train {
@@ -23,16 +24,6 @@ std::uint64_t key_of(const io::TensorBox& box) {
   return io::first_half(io::digest_of(text));
 }
 
-TensorView bytes_of(void* data, std::size_t bytes) {
-  return {data, DType::u8, {static_cast<std::int64_t>(bytes)}};
-}
-
-void broadcast(comm::Group& group, void* data, std::size_t bytes, int root) {
-  if (bytes == 0) return;
-  Stream stream;
-  group.broadcast(stream, bytes_of(data, bytes), root).wait();
-}
-
 // Those of the boxes that all ranks of the group hold, in the order of its first rank.
 Boxes common_boxes(comm::Group& group, const Boxes& boxes) {
   std::map<std::uint64_t, const io::TensorBox*> mine;
@@ -42,9 +33,10 @@ Boxes common_boxes(comm::Group& group, const Boxes& boxes) {
     if (mine.emplace(key, box).second) keys.push_back(key);
   }
   std::uint64_t count = keys.size();
-  broadcast(group, &count, sizeof count, 0);
+  broadcast_bytes(group, &count, sizeof count, 0);
   keys.resize(count);
-  broadcast(group, keys.data(), count * sizeof(std::uint64_t), 0);
+  broadcast_bytes(group, keys.data(),
+                  static_cast<std::int64_t>(count * sizeof(std::uint64_t)), 0);
   std::vector<float> lacking;
   for (const std::uint64_t key : keys) lacking.push_back(mine.contains(key) ? 0 : 1);
   if (count > 0) {
@@ -75,7 +67,7 @@ void read_for_all(comm::Group& group, const io::CheckpointReader& reader,
         failure = std::current_exception();
       }
     }
-    broadcast(group, part.raw(), part.bytes(), root);
+    broadcast_bytes(group, part.raw(), static_cast<std::int64_t>(part.bytes()), root);
     Stream device(box.data.device());
     copy_bytes(device, part, part_of(box.data, window));
     device.synchronize();

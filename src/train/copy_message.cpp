@@ -5,11 +5,10 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "train/byte_messages.hpp"
 
 namespace trireme::train {
 namespace {
-
-TensorView bytes_of(void* data, std::int64_t bytes) { return {data, DType::u8, {bytes}}; }
 
 comm::Handle send(comm::Group& group, Stream& stream, void* data, std::int64_t bytes,
                   int to) {
@@ -103,7 +102,9 @@ bool ReceivedCopy::begin(bool wait) {
   if (!has_head_) {
     if (!is_done(head_came_, wait)) return false;
     has_head_ = true;
-    if (head_.step >= 0) room_.start([this] { take_room(); }, !wait);
+    if (head_.step >= 0)
+      room_.start([this] { take_room(); },
+                  wait ? io::RunIn::caller : io::RunIn::own_thread);
   }
   if (!wait && room_.busy()) return false;
   answer();

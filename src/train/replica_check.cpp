@@ -72,10 +72,10 @@ std::optional<Difference> find_difference(const std::vector<std::string>& texts)
   };
   std::vector<Holder> holders;
   for (std::size_t r = 0; r < texts.size(); ++r) {
-    for (std::size_t box = 0; box < texts[r].size() / sizeof(Print); ++box) {
-      Print print;
-      std::memcpy(&print, texts[r].data() + box * sizeof(Print), sizeof(Print));
-      holders.push_back({print.place, print.bits, static_cast<int>(r), box});
+    for (std::size_t box = 0; box < texts[r].size() / sizeof(BoxHash); ++box) {
+      BoxHash hash;
+      std::memcpy(&hash, texts[r].data() + box * sizeof(BoxHash), sizeof(BoxHash));
+      holders.push_back({hash.place, hash.bits, static_cast<int>(r), box});
     }
   }
   std::ranges::stable_sort(holders, {}, &Holder::place);
@@ -123,18 +123,18 @@ std::string describe(const Difference& difference, const std::string& place,
       step, place, who);
 }
 
-// Where ranks of the whole job differ, of the boxes in their prints, as rank 0 sees it.
+// Where ranks of the whole job differ, of the boxes in their hashes, as rank 0 sees it.
 std::optional<Difference> compare_all(comm::World& world,
-                                      const std::vector<Print>& prints) {
+                                      const std::vector<BoxHash>& hashes) {
   const auto all = world.gather_text(std::string(
-      reinterpret_cast<const char*>(prints.data()), prints.size() * sizeof(Print)));
+      reinterpret_cast<const char*>(hashes.data()), hashes.size() * sizeof(BoxHash)));
   return world.rank() == 0 ? find_difference(all) : std::nullopt;
 }
 
 // Where the ranks of the mesh's groups differ; alike on all ranks. Of several places that
 // of the lowest rank that knows one.
 std::optional<std::uint64_t> compare_groups(comm::World& world, comm::Mesh& mesh,
-                                            const std::vector<Print>& prints,
+                                            const std::vector<BoxHash>& hashes,
                                             int gathered) {
   std::optional<std::uint64_t> place;
   // Who holds the same weights; the same shard of them, or of experts; the same norms;
@@ -143,7 +143,7 @@ std::optional<std::uint64_t> compare_groups(comm::World& world, comm::Mesh& mesh
        {&mesh.replicas(), &mesh.copies(), &mesh.expert_replicas(), &mesh.expert_copies(),
         &mesh.group(comm::Axis::tensor), &mesh.embedding_group()}) {
     const auto differs =
-        differing_place(*group, prints, std::min(gathered, gathered_in_group));
+        differing_place(*group, hashes, std::min(gathered, gathered_in_group));
     if (!place) place = differs;
   }
   const int first = -static_cast<int>(world.max(place ? -world.rank() : -world.size()));
@@ -159,22 +159,23 @@ void check_replicas(comm::World& world, comm::Mesh& mesh,
                     int gathered) {
   if (world.size() == 1) return;
   // 1. every rank: what it holds
-  std::vector<Print> prints;
+  std::vector<BoxHash> hashes;
   std::vector<std::byte> row_memory;
   for (const auto& box : boxes)
-    prints.push_back(
+    hashes.push_back(
         {io::first_half(io::digest_of(place_of(box))), bits_of(box, row_memory)});
   // 2. where ranks differ: of few ranks at once, of many group by group, and of the one
   // place that is found all ranks
   std::size_t left_out = 0;  // of this rank's boxes, before the first that is compared
   if (world.size() > gathered) {
-    const auto place = compare_groups(world, mesh, prints, gathered);
+    const auto place = compare_groups(world, mesh, hashes, gathered);
     if (!place) return;
-    const auto found = std::ranges::find(prints, *place, &Print::place);
-    left_out = static_cast<std::size_t>(found - prints.begin());
-    prints = found == prints.end() ? std::vector<Print>() : std::vector<Print>{*found};
+    const auto found = std::ranges::find(hashes, *place, &BoxHash::place);
+    left_out = static_cast<std::size_t>(found - hashes.begin());
+    hashes =
+        found == hashes.end() ? std::vector<BoxHash>() : std::vector<BoxHash>{*found};
   }
-  const std::optional<Difference> difference = compare_all(world, prints);
+  const std::optional<Difference> difference = compare_all(world, hashes);
   if (world.max(difference ? 1 : 0) == 0) return;
   // 3. a rank that holds it knows its name
   const auto holder = static_cast<int>(world.max(difference ? difference->holder : 0));

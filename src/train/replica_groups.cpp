@@ -7,16 +7,16 @@
 
 #include "base/device.hpp"
 #include "io/digest.hpp"
+#include "train/byte_messages.hpp"
 
 namespace trireme::train {
 namespace {
 
-using Prints = std::vector<Print>;
+using BoxHashes = std::vector<BoxHash>;
 
 template <class T>
-TensorView bytes_of(std::vector<T>& values) {
-  return {
-      values.data(), DType::u8, {static_cast<std::int64_t>(values.size() * sizeof(T))}};
+std::int64_t size_in_bytes(const std::vector<T>& values) {
+  return static_cast<std::int64_t>(values.size() * sizeof(T));
 }
 
 void take_maximum(comm::Group& group, std::vector<double>& values) {
@@ -26,51 +26,47 @@ void take_maximum(comm::Group& group, std::vector<double>& values) {
   group.all_reduce(stream, view, comm::Reduce::max).wait();
 }
 
-template <class T>
-void broadcast_values(comm::Group& group, std::vector<T>& values) {
-  if (values.empty()) return;
-  Stream stream;
-  group.broadcast(stream, bytes_of(values), 0).wait();
-}
-
 // The first of neighbours with one place whose bits differ.
-std::optional<std::uint64_t> find_differing(Prints prints) {
-  std::ranges::sort(prints, {}, &Print::place);
+std::optional<std::uint64_t> find_differing(BoxHashes hashes) {
+  std::ranges::sort(hashes, {}, &BoxHash::place);
   const auto found =
-      std::ranges::adjacent_find(prints, [](const Print& a, const Print& b) {
+      std::ranges::adjacent_find(hashes, [](const BoxHash& a, const BoxHash& b) {
         return a.place == b.place && a.bits != b.bits;
       });
-  if (found == prints.end()) return {};
+  if (found == hashes.end()) return {};
   return found->place;
 }
 
-// The prints of all ranks, in no order. What fills up shorter lists is alike.
-Prints gather(comm::Group& group, Prints prints) {
-  std::vector<double> most = {static_cast<double>(prints.size())};
+// The hashes of all ranks, in no order. What fills up shorter lists is alike.
+BoxHashes gather(comm::Group& group, BoxHashes hashes) {
+  std::vector<double> most = {static_cast<double>(hashes.size())};
   take_maximum(group, most);
-  prints.resize(static_cast<std::size_t>(most[0]));
-  Prints all(prints.size() * static_cast<std::size_t>(group.size()));
+  hashes.resize(static_cast<std::size_t>(most[0]));
+  BoxHashes all(hashes.size() * static_cast<std::size_t>(group.size()));
   if (all.empty()) return all;
   Stream stream;
-  group.all_gather(stream, bytes_of(prints), bytes_of(all)).wait();
+  group
+      .all_gather(stream, bytes_of(hashes.data(), size_in_bytes(hashes)),
+                  bytes_of(all.data(), size_in_bytes(all)))
+      .wait();
   return all;
 }
 
-// Those of my prints that all ranks of the group have, in the order of its first rank.
-Prints common(comm::Group& group, const Prints& prints) {
+// Those of my hashes that all ranks of the group have, in the order of its first rank.
+BoxHashes common(comm::Group& group, const BoxHashes& hashes) {
   std::vector<std::uint64_t> places;
-  for (const Print& print : prints) places.push_back(print.place);
+  for (const BoxHash& hash : hashes) places.push_back(hash.place);
   std::vector<double> count = {static_cast<double>(places.size())};
-  broadcast_values(group, count);
+  broadcast_bytes(group, count.data(), size_in_bytes(count), 0);
   places.resize(static_cast<std::size_t>(count[0]));
-  broadcast_values(group, places);
-  Prints found;
+  broadcast_bytes(group, places.data(), size_in_bytes(places), 0);
+  BoxHashes found;
   std::vector<double> lacks;
   for (const std::uint64_t place : places) {
-    const auto at = std::ranges::lower_bound(prints, place, {}, &Print::place);
-    const bool has = at != prints.end() && at->place == place;
+    const auto at = std::ranges::lower_bound(hashes, place, {}, &BoxHash::place);
+    const bool has = at != hashes.end() && at->place == place;
     lacks.push_back(has ? 0 : 1);
-    found.push_back(has ? *at : Print{});
+    found.push_back(has ? *at : BoxHash{});
   }
   take_maximum(group, lacks);
   std::size_t kept = 0;
@@ -97,20 +93,20 @@ std::vector<bool> differ(comm::Group& group, const std::vector<double>& numbers)
 }  // namespace
 
 std::optional<std::uint64_t> differing_place(comm::Group& group,
-                                             std::vector<Print> prints, int gathered) {
+                                             std::vector<BoxHash> hashes, int gathered) {
   if (group.size() == 1) return {};
-  std::ranges::sort(prints, {}, &Print::place);
-  if (group.size() <= gathered) return find_differing(gather(group, std::move(prints)));
-  const Prints alike = common(group, prints);
+  std::ranges::sort(hashes, {}, &BoxHash::place);
+  if (group.size() <= gathered) return find_differing(gather(group, std::move(hashes)));
+  const BoxHashes alike = common(group, hashes);
   if (alike.empty()) return {};
   // 1. all of it at once
   io::Digest digest;
-  digest.add(alike.data(), alike.size() * sizeof(Print));
+  digest.add(alike.data(), alike.size() * sizeof(BoxHash));
   const auto whole = io::first_half(digest.text());
   if (!differ(group, {number_of(whole)})[0]) return {};
   // 2. box by box
   std::vector<double> numbers;
-  for (const Print& print : alike) numbers.push_back(number_of(print.bits));
+  for (const BoxHash& hash : alike) numbers.push_back(number_of(hash.bits));
   const std::vector<bool> which = differ(group, numbers);
   const auto first = std::ranges::find(which, true);
   if (first == which.end()) return {};

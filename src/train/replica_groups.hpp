@@ -11,7 +11,7 @@
 namespace trireme::train {
 
 // Of a box: which it is, and its bits.
-struct Print {
+struct BoxHash {
   std::uint64_t place = 0, bits = 0;
 };
 
@@ -21,6 +21,6 @@ struct Print {
 // hold is: by one digest of it all, and box by box only where that differs. What a rank
 // sends and keeps does not grow with the ranks. Collective over the group.
 std::optional<std::uint64_t> differing_place(comm::Group& group,
-                                             std::vector<Print> prints, int gathered);
+                                             std::vector<BoxHash> hashes, int gathered);
 
 }  // namespace trireme::train

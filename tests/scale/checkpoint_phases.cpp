@@ -23,11 +23,9 @@ void fill(std::vector<float>& values, int first) {
   std::iota(values.begin(), values.end(), static_cast<float>(first));
 }
 
-// What a run leaves to threads is counted with the phase that it belongs to.
-io::Retention no_thread() {
+io::Retention keep_one() {
   io::Retention retention;
   retention.keep = 1;
-  retention.own_thread = false;
   return retention;
 }
 
@@ -103,13 +101,14 @@ void save(comm::World& world, const std::string& folder, Share& share,
   info.program_version = "test";
   info.step = step;
   info.deck = "";
-  io::CheckpointWriter writer(world, folder, no_thread());
+  // What a run leaves to threads is counted with the phase that it belongs to.
+  io::CheckpointWriter writer(world, folder, keep_one(), 1, io::RunIn::caller);
   writer.begin(info, share.boxes(), false);
   writer.finish();
 }
 
 void make_views(comm::World& world, const std::string& folder) {
-  io::CheckpointWriter writer(world, folder, no_thread());
+  io::CheckpointWriter writer(world, folder, keep_one(), 1, io::RunIn::caller);
   writer.add_views(first_step);
   writer.finish_views();
 }

@@ -16,8 +16,7 @@ inline void write_checkpoint(comm::World& world, const std::string& directory,
                              const std::vector<io::TensorBox>& boxes, int keep) {
   io::Retention retention;
   retention.keep = keep;
-  retention.own_thread = false;
-  io::CheckpointWriter writer(world, directory, retention);
+  io::CheckpointWriter writer(world, directory, retention, 1, io::RunIn::caller);
   writer.begin(info, boxes, false);
   writer.finish();
   writer.finish_views();

@@ -31,8 +31,8 @@ TEST(Background, RunsBesideItsOwner) {
 
 TEST(Background, ThrowsWhatTheWorkThrewOnce) {
   Background background;
-  for (const bool own_thread : {true, false}) {
-    background.start([] { fail(Status::io, "the disk is gone"); }, own_thread);
+  for (const RunIn run_in : {RunIn::own_thread, RunIn::caller}) {
+    background.start([] { fail(Status::io, "the disk is gone"); }, run_in);
     try {
       background.finish();
       ADD_FAILURE();
@@ -47,7 +47,7 @@ TEST(Background, ThrowsWhatTheWorkThrewOnce) {
 TEST(Background, WithoutAThreadFinishDoesTheWork) {
   Background background;
   std::thread::id worker;
-  background.start([&] { worker = std::this_thread::get_id(); }, false);
+  background.start([&] { worker = std::this_thread::get_id(); }, RunIn::caller);
   EXPECT_FALSE(background.busy());
   EXPECT_EQ(worker, std::thread::id());
   background.finish();
