@@ -12,11 +12,6 @@ namespace {
 
 constexpr std::int64_t most_bytes = std::int64_t{1} << 62;
 
-bool is_integer(DType dtype) {
-  return dtype == DType::i64 || dtype == DType::i32 || dtype == DType::u16 ||
-         dtype == DType::u8;
-}
-
 template <class F>
 void visit_integer(DType type, const F& f) {
   switch (type) {
@@ -56,6 +51,11 @@ void convert_all(const std::byte* from, std::byte* to, std::int64_t count) {
 }
 
 }  // namespace
+
+bool is_integer(DType dtype) {
+  return dtype == DType::i64 || dtype == DType::i32 || dtype == DType::u16 ||
+         dtype == DType::u8;
+}
 
 bool converts(DType from, DType to) {
   return from == to || (is_floating(from) && is_floating(to)) ||

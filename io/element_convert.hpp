@@ -11,6 +11,9 @@
 
 namespace trireme::io {
 
+// Whether elements are integers. Codes of FP8 are not.
+bool is_integer(DType dtype);
+
 // Do stored elements of one type become elements of the other? Floats become floats,
 // integers integers; codes of FP8 mean nothing without their scales and stay what they
 // are.

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "io/json_depth.hpp"
 
 namespace trireme::io {
 namespace {
@@ -19,13 +20,6 @@ std::string shown(const Json& value) {
   return text;
 }
 
-// The byte after the string that begins at `at`.
-std::size_t after_string(std::string_view text, std::size_t at) {
-  for (++at; at < text.size() && text[at] != '"'; ++at)
-    if (text[at] == '\\') ++at;
-  return at + 1;
-}
-
 }  // namespace
 
 std::string why_no_json(std::string_view text, int depth) {
@@ -36,7 +30,7 @@ std::string why_no_json(std::string_view text, int depth) {
   for (std::size_t at = first; at < text.size();) {
     const char c = text[at];
     if (c == '"') {
-      at = after_string(text, at);
+      at = after_json_string(text, at);
       continue;
     }
     if (c == '\0') return format("it has a zero at byte {}", at);  // no end, as C has it

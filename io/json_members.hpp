@@ -29,4 +29,8 @@ using EachMember =
 // JsonMistake, also when an object has a key twice.
 void for_each_member(std::string_view text, int level, int depth, const EachMember& each);
 
+// The value of a text; discarded where it is no JSON. Throws JsonMistake when an object
+// has a key twice, of which the parser would take the last.
+Json parse_json_unique_keys(std::string_view text);
+
 }  // namespace trireme::io

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "io/element_convert.hpp"
 #include "io/hdf5_file.hpp"
 #include "io/source_stream.hpp"
 
@@ -13,11 +14,6 @@ namespace {
 
 constexpr const char *dataset = "tokens", *borders = "documents", *mask = "loss_mask";
 constexpr const char *end_key = "end_token", *tokenizer_key = "tokenizer_digest";
-
-bool is_integer(DType type) {
-  return type == DType::i64 || type == DType::i32 || type == DType::u16 ||
-         type == DType::u8;
-}
 
 class TokensSource final : public TokenStream {
  public:

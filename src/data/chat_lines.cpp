@@ -3,13 +3,13 @@
 #include "data/chat_lines.hpp"
 
 #include <array>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "io/json_depth.hpp"
+#include "io/json_members.hpp"
 #include "text/config_node.hpp"
 
 namespace trireme::data {
@@ -217,23 +217,14 @@ class LineReader {
 
 namespace {
 
-// Discarded where it is no JSON. Refuses a key that an object has twice: the parser takes
-// the last of them.
+// Discarded where it is no JSON.
 Line parse_once_named(std::string_view line, const std::string& place) {
-  constexpr std::size_t longest_shown = 200;
-  std::vector<std::set<std::string>> open;  // keys of the objects around a place
-  const auto see = [&](int, Line::parse_event_t event, const Line& value) {
-    using Event = Line::parse_event_t;
-    if (event == Event::object_start) open.emplace_back();
-    if (event == Event::object_end) open.pop_back();
-    if (event != Event::key) return true;
-    const std::string key = value.get<std::string>();
-    require(open.back().insert(key).second, Status::bad_content,
-            "{}: the key '{}' comes twice in an object: leave one of them out", place,
-            one_line(key.substr(0, longest_shown)));
-    return true;
-  };
-  return Line::parse(line, see, false);
+  try {
+    return io::parse_json_unique_keys(line);
+  } catch (const io::JsonMistake& mistake) {
+    fail(Status::bad_content, "{}: {} in an object: leave one of them out", place,
+         one_line(mistake.what()));
+  }
 }
 
 Line parse(std::string_view line, const std::string& place) {
