@@ -74,7 +74,7 @@ Frame frame_of(const plan::SearchResult& result, const plan::MemoryRoom& room) {
   double slowest = 0;
   for (const plan::PlannedCandidate& one : result.planned)
     slowest = std::max(slowest, one.seconds());
-  for (const plan::Estimate& one : result.screened)
+  for (const plan::Estimate& one : result.estimated)
     slowest = std::max(slowest, one.seconds);
   frame.most_seconds = 1.05 * std::min(slowest, 3 * result.ranked.front().seconds());
   return frame;
@@ -104,7 +104,7 @@ std::string axes(const Frame& frame) {
 std::string screened(const plan::SearchResult& result, const Frame& frame) {
   std::set<std::pair<int, int>> taken;
   std::string out;
-  for (const plan::Estimate& one : result.screened) {
+  for (const plan::Estimate& one : result.estimated) {
     if (!frame.shows(one.bytes, one.seconds)) continue;
     const double x = frame.x(one.bytes), y = frame.y(one.seconds);
     if (taken.emplace(static_cast<int>(x / 6), static_cast<int>(y / 6)).second)

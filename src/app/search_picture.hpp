@@ -9,9 +9,9 @@
 namespace trireme::app {
 
 // An SVG document that is legible on light and on dark pages: a small dot for each place
-// where the screen puts decks, a large one for each deck that was planned, the frontier
-// (no planned deck takes less time in less memory), the room, and the winner. What takes
-// more than three times as long as the winner is left out.
+// where quick estimates put decks, a large one for each deck that was planned, the
+// frontier (no planned deck takes less time in less memory), the room, and the winner.
+// What takes more than three times as long as the winner is left out.
 std::string search_picture(const plan::SearchResult& result, const plan::MemoryRoom& room,
                            const std::string& title);
 

@@ -13,8 +13,8 @@ namespace trireme::plan {
 // Of one microbatch, on one rank of the tensor and context groups.
 struct LayerCost {
   double forward = 0, backward = 0;  // seconds, messages of the layer included
-  double first_saves = 0;  // that the first microbatch of a step takes less: it adds
-                           // to no gradients
+  // Seconds that the first microbatch of a step takes less: it adds to no gradients.
+  double first_saves = 0;
   double saved_bytes = 0;  // from forward to the end of backward
   double parameters = 0, expert_parameters = 0;
   double largest_unit = 0;  // parameters of a unit of sharding

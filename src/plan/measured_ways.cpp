@@ -92,7 +92,7 @@ std::unique_ptr<MeasuredWays::Way> MeasuredWays::measure(const Candidate& c) con
   return way;
 }
 
-MeasuredWays::Way& MeasuredWays::of(const Candidate& c) {
+MeasuredWays::Way& MeasuredWays::way_of(const Candidate& c) {
   std::unique_ptr<Way>& way = ways_[cost_key(c)];
   if (!way) way = measure(c);
   return *way;
@@ -120,7 +120,7 @@ void MeasuredWays::prepare_halves(std::span<const Candidate> candidates,
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& c = candidates[i];
     if (!halves_backward(c.schedule) || !may_fit(i)) continue;
-    Way& way = of(c);
+    Way& way = way_of(c);
     if (way.halves || std::exchange(way.halves_wanted, true)) continue;
     wanted.push_back({&way, &c, &halves_cut(c)});
   }

@@ -45,7 +45,7 @@ class MeasuredWays {
   // as far as no key that is fixed ties it.
   bool allows(const Candidate& candidate);
   // Of a candidate that is allowed.
-  Way& of(const Candidate& candidate);
+  Way& way_of(const Candidate& candidate);
   const HalvesCost& halves_of(const Candidate& candidate, Way& way);
 
  private:

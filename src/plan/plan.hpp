@@ -86,9 +86,9 @@ struct Plan {
 
 // Builds rank `rank` of the mesh on the meta device and runs steps of it there: nothing
 // is allocated, nothing is sent. Memory is what the engine and the transport hold in the
-// steady state. What NVIDIA's driver and
-// libraries take for themselves on a GPU is an estimate. Throws Error(resources) where
-// the machine file lacks a rate that the deck needs.
+// steady state. What NVIDIA's driver and libraries take for themselves on a GPU is an
+// estimate. Throws Error(resources) where the machine file lacks a rate that the deck
+// needs.
 Plan make_plan(const config::RunConfig& config, int rank, const PlannedDevice& on = {});
 
 // What a rank takes for libraries and the program itself (Plan::program_bytes).

@@ -15,14 +15,14 @@ namespace trireme::plan {
 namespace {
 
 // How much is known of a candidate's time.
-enum class Known : std::uint8_t { screened, simulated, planned };
+enum class Known : std::uint8_t { estimated, simulated, planned };
 
 struct Entry {
   double seconds = 0;
   optim::Offload offload = optim::Offload::none;
   bool activations = false;  // are offloaded
   double bytes = 0;
-  Known known = Known::screened;
+  Known known = Known::estimated;
   std::size_t index = 0;  // of the candidate, or of the plan
 };
 struct Later {
@@ -36,10 +36,14 @@ class Searcher {
  public:
   Searcher(const SearchSpace& space, const PlannedDevice& on, const MemoryRoom& room,
            const SearchLimits& limits)
-      : space_(space), on_(on), room_(room), limits_(limits), screen_(space, on) {}
+      : space_(space),
+        on_(on),
+        room_(room),
+        limits_(limits),
+        quick_estimate_(space, on) {}
 
   SearchResult run() {
-    screen_all();
+    estimate_all();
     while (!queue_.empty() && final_.size() < limits_.top) {
       const Entry entry = queue_.top();
       queue_.pop();
@@ -57,43 +61,44 @@ class Searcher {
     return MemoryNeed{bytes, host_bytes}.fits(room_);
   }
 
-  void screen_all() {
+  void estimate_all() {
     const std::vector<Candidate>& all = space_.candidates();
     result_.candidates = all.size();
     estimates_.resize(all.size());
-    screen_.ways().prepare(all);
+    quick_estimate_.ways().prepare(all);
     std::vector<std::optional<double>> least(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) least[i] = screen_.least_bytes(all[i]);
-    screen_.ways().prepare_halves(
+    for (std::size_t i = 0; i < all.size(); ++i)
+      least[i] = quick_estimate_.least_bytes(all[i]);
+    quick_estimate_.ways().prepare_halves(
         all, [&](std::size_t i) { return least[i].has_value() && may_fit(*least[i]); });
-    for (std::size_t i = 0; i < all.size(); ++i) screen_one(all[i], i, least[i]);
-    if (result_.screened.empty()) find_least_bytes();
+    for (std::size_t i = 0; i < all.size(); ++i) estimate_one(all[i], i, least[i]);
+    if (result_.estimated.empty()) find_least_bytes();
   }
 
-  void screen_one(const Candidate& candidate, std::size_t i,
-                  std::optional<double> least) {
+  void estimate_one(const Candidate& candidate, std::size_t i,
+                    std::optional<double> least) {
     if (!least) {
       ++result_.refused;
       return;
     }
     if (!may_fit(*least)) {
       ++result_.too_large;
-      if (result_.screened.empty()) too_large_.emplace_back(*least, i);
+      if (result_.estimated.empty()) too_large_.emplace_back(*least, i);
       return;
     }
-    estimates_[i] = *screen_.estimate(candidate);
+    estimates_[i] = *quick_estimate_.estimate(candidate);
     const Estimate& estimate = estimates_[i];
     note_bytes(estimate.bytes);
     if (!may_fit(estimate.bytes)) {
       ++result_.too_large;
       return;
     }
-    result_.screened.push_back(estimate);
-    queue_.push({(1 - screen_margin) * estimate.seconds, candidate.offload,
-                 candidate.offloads_activations, estimate.bytes, Known::screened, i});
+    result_.estimated.push_back(estimate);
+    queue_.push({(1 - estimate_margin) * estimate.seconds, candidate.offload,
+                 candidate.offloads_activations, estimate.bytes, Known::estimated, i});
   }
 
-  bool may_fit(double bytes) const { return fits((1 - screen_margin) * bytes); }
+  bool may_fit(double bytes) const { return fits((1 - estimate_margin) * bytes); }
 
   void note_bytes(double bytes) {
     if (result_.least_bytes == 0 || bytes < result_.least_bytes)
@@ -105,7 +110,7 @@ class Searcher {
     std::sort(too_large_.begin(), too_large_.end());
     for (const auto& [least, i] : too_large_) {
       if (result_.least_bytes > 0 && least >= result_.least_bytes) break;
-      note_bytes(screen_.estimate(space_.candidates()[i])->bytes);
+      note_bytes(quick_estimate_.estimate(space_.candidates()[i])->bytes);
     }
   }
 
@@ -113,10 +118,11 @@ class Searcher {
   bool refine(const Entry& entry) {
     const Candidate& candidate = space_.candidates()[entry.index];
     if (!is_next_planned(entry)) {
-      const double seconds = screen_.simulated_seconds(candidate);
+      const double seconds = quick_estimate_.simulated_seconds(candidate);
       estimates_[entry.index].seconds = seconds;
-      queue_.push({std::max(entry.seconds, (1 - screen_margin) * seconds), entry.offload,
-                   entry.activations, entry.bytes, Known::simulated, entry.index});
+      queue_.push({std::max(entry.seconds, (1 - estimate_margin) * seconds),
+                   entry.offload, entry.activations, entry.bytes, Known::simulated,
+                   entry.index});
       return true;
     }
     if (result_.planned.size() >= limits_.most_plans) return false;
@@ -137,7 +143,7 @@ class Searcher {
   // Whether the next that is learned of it is its plan.
   bool is_next_planned(const Entry& entry) const {
     return entry.known == Known::simulated ||
-           (entry.known == Known::screened &&
+           (entry.known == Known::estimated &&
             space_.candidates()[entry.index].mesh.pipeline == 1);
   }
 
@@ -215,7 +221,7 @@ class Searcher {
   PlannedDevice on_;
   MemoryRoom room_;
   SearchLimits limits_;
-  Screen screen_;
+  QuickEstimate quick_estimate_;
   SearchResult result_;
   std::vector<Estimate> estimates_;
   // As long as none fits: the least bytes of each that does not, and which it is.
@@ -261,7 +267,7 @@ void Searcher::add_neighbour(const std::string& difference, const Candidate& can
 
 void Searcher::plan_neighbours() {
   result_.neighbours.resize(neighbours_.size());
-  std::vector<std::pair<std::size_t, Estimate>> missing;  // places, with the screen's
+  std::vector<std::pair<std::size_t, Estimate>> missing;  // places, with quick estimates
   for (std::size_t i = 0; i < neighbours_.size(); ++i) {
     const auto& [difference, candidate] = neighbours_[i];
     Neighbour& neighbour = result_.neighbours[i];
@@ -271,7 +277,7 @@ void Searcher::plan_neighbours() {
                      [&](const PlannedCandidate& p) { return p.candidate == candidate; });
     if (made != result_.planned.end())
       neighbour.plan = *made;
-    else if (const std::optional<Estimate> estimate = screen_.estimate(candidate))
+    else if (const std::optional<Estimate> estimate = quick_estimate_.estimate(candidate))
       missing.emplace_back(i, *estimate);
   }
   side_by_side(missing.size(), static_cast<std::size_t>(on_.threads), [&](std::size_t i) {

@@ -9,13 +9,13 @@
 
 #include "plan/memory_room.hpp"
 #include "plan/prediction.hpp"
-#include "plan/screen.hpp"
+#include "plan/quick_estimate.hpp"
 #include "plan/search_space.hpp"
 
 namespace trireme::plan {
 
-// What the screen says too much at most: its estimates are taken this much lower.
-inline constexpr double screen_margin = 0.03;
+// What a quick estimate says too much at most: estimates are taken this much lower.
+inline constexpr double estimate_margin = 0.03;
 
 struct SearchLimits {
   std::size_t top = 10;
@@ -25,9 +25,9 @@ struct SearchLimits {
 // A candidate with plans of its own.
 struct PlannedCandidate {
   Candidate candidate;
-  double bytes = 0;             // of the rank that holds most
-  double host_bytes = 0;        // the same beside GPUs, in the node's memory
-  double screened_seconds = 0;  // as the screen had it
+  double bytes = 0;              // of the rank that holds most
+  double host_bytes = 0;         // the same beside GPUs, in the node's memory
+  double estimated_seconds = 0;  // as the quick estimate had it
   Prediction prediction;
   double seconds() const { return prediction.step_seconds; }
 };
@@ -43,15 +43,15 @@ struct SearchResult {
   std::vector<PlannedCandidate>
       planned;  // all that were planned, in the order of planning
   std::size_t candidates = 0, refused = 0, too_large = 0;
-  // How many of `ranked` no deck that was not planned can be faster than, if the screen
-  // says no more than screen_margin too much.
+  // How many of `ranked` no deck that was not planned can be faster than, if a quick
+  // estimate says no more than estimate_margin too much.
   std::size_t proven = 0;
-  double least_bytes = 0;             // by the screen, of all candidates
-  std::vector<Estimate> screened;     // that fit by the screen, for the picture
+  double least_bytes = 0;             // by the quick estimate, of all candidates
+  std::vector<Estimate> estimated;    // that fit by the quick estimate, for the picture
   std::vector<Neighbour> neighbours;  // of the winner
 };
 
-// Best first: candidates are taken in the order of what the screen says of them; one that
+// Best first: candidates are taken in the order of their quick estimates; one that
 // comes up is first simulated, then planned by engines on meta, and is final when it
 // comes up again with the plan's time. Ties go to less memory, then to the earlier one
 // in the space. Pure: the same result for the same deck and machine file.

@@ -88,7 +88,7 @@ class SearchSpace {
   std::vector<std::string> overrides(const Candidate& candidate) const;
   // The keys among them that tell candidates apart, as a reader wants to see them.
   std::vector<std::string> words(const Candidate& candidate) const;
-  // A candidate's configuration, as far as a screen reads it.
+  // A candidate's configuration, as far as a quick estimate reads it.
   config::RunConfig sketch(const Candidate& candidate) const;
 
   // Whether a fixed key, or what the deck says of it, means something only with some of

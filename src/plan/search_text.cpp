@@ -104,25 +104,25 @@ std::string table(const SearchResult& result, const SearchSpace& space, std::siz
   return text_table(rows, 0, 2);
 }
 
-// How far off the screen was, and what is certain for that.
-std::string screen_text(const SearchResult& result) {
+// How far off the quick estimates were, and what is certain for that.
+std::string estimate_text(const SearchResult& result) {
   double low = 0, high = 0;
   for (const PlannedCandidate& planned : result.planned) {
-    const double off = planned.screened_seconds / planned.seconds() - 1;
+    const double off = planned.estimated_seconds / planned.seconds() - 1;
     low = std::min(low, off);
     high = std::max(high, off);
   }
   std::string certain = format(
       "no deck that was not planned can beat the first {}, if the screen says at "
       "most {} too much",
-      result.proven, percent(screen_margin));
+      result.proven, percent(estimate_margin));
   if (result.proven == 0)
     certain = "the search ended at its limit of plans, before the winner was certain";
-  else if (high > screen_margin)
+  else if (high > estimate_margin)
     certain = format(
         "more than the {} that are allowed for, so that a deck that was not planned may "
         "beat the first {}: give a larger --top",
-        percent(screen_margin), result.proven);
+        percent(estimate_margin), result.proven);
   return format("its times were {} too low to {} too high; {}", percent(-low),
                 percent(high), certain);
 }
@@ -136,7 +136,7 @@ std::string describe(const SearchResult& result, const SearchSpace& space,
       "{} planned exactly\n",
       result.candidates, result.refused, result.too_large, result.planned.size());
   if (result.ranked.empty()) return text;
-  text += format("screen    {}\n", screen_text(result));
+  text += format("screen    {}\n", estimate_text(result));
   text += format("best      of those that fit {} a rank\n",
                  room.bytes > 0 ? human_bytes(room.bytes) : std::string("any memory of"));
   text += table(result, space, top);

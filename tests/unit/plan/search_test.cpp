@@ -94,14 +94,14 @@ void expect_the_best(const SearchDeck& deck, const Machine& machine) {
                    : on_host(machine);
   const std::vector<PlannedCandidate> all = plan_all(space, on);
   ASSERT_GT(all.size(), 50u);
-  Screen screen(space, on);
+  QuickEstimate quick(space, on);
   for (const PlannedCandidate& one : all) {
-    const std::optional<Estimate> estimate = screen.estimate(one.candidate);
+    const std::optional<Estimate> estimate = quick.estimate(one.candidate);
     ASSERT_TRUE(estimate);
     // What the search relies on.
-    EXPECT_LT((1 - screen_margin) * estimate->seconds, one.seconds())
+    EXPECT_LT((1 - estimate_margin) * estimate->seconds, one.seconds())
         << testing::PrintToString(space.words(one.candidate));
-    EXPECT_LT((1 - screen_margin) * estimate->bytes, one.bytes)
+    EXPECT_LT((1 - estimate_margin) * estimate->bytes, one.bytes)
         << testing::PrintToString(space.words(one.candidate));
   }
   std::vector<double> shares = {0.1, 0.4, 1.0};
@@ -303,7 +303,7 @@ TEST(Search, TriesEachValueOfAGrid) {
 // What is left out by the bytes that are known first would not fit when planned in full.
 void expect_bounds(const SearchDeck& deck, const PlannedDevice& on) {
   const SearchSpace space(deck);
-  Screen bounds(space, on), estimates(space, on);
+  QuickEstimate bounds(space, on), estimates(space, on);
   std::size_t below = 0;
   for (const Candidate& candidate : space.candidates()) {
     const std::optional<double> least = bounds.least_bytes(candidate);
@@ -347,22 +347,22 @@ TEST(Search, LeavesOutWhatTheEstimatesLeaveOut) {
   const Machine machine = small_machine();
   const PlannedDevice on = on_host(machine);
   const SearchSpace space(small_deck(8, ""));
-  Screen screen(space, on);
+  QuickEstimate quick(space, on);
   std::vector<double> bytes;
   std::size_t refused = 0;
   for (const Candidate& candidate : space.candidates())
-    if (const auto estimate = screen.estimate(candidate))
-      bytes.push_back((1 - screen_margin) * estimate->bytes);
+    if (const auto estimate = quick.estimate(candidate))
+      bytes.push_back((1 - estimate_margin) * estimate->bytes);
     else
       ++refused;
   std::sort(bytes.begin(), bytes.end());
-  const double least = bytes.front() / (1 - screen_margin);
+  const double least = bytes.front() / (1 - estimate_margin);
   for (const std::size_t place : {std::size_t{0}, bytes.size() / 10, bytes.size() / 2}) {
     const double room = place == 0 ? bytes.front() / 2 : bytes[place];
     const SearchResult found =
         search(space, on, {room, "a test"}, {.top = 1, .most_plans = 2});
     const auto fit = std::upper_bound(bytes.begin(), bytes.end(), room) - bytes.begin();
-    EXPECT_EQ(std::ssize(found.screened), fit);
+    EXPECT_EQ(std::ssize(found.estimated), fit);
     EXPECT_EQ(found.too_large, bytes.size() - static_cast<std::size_t>(fit));
     EXPECT_EQ(found.refused, refused);
     EXPECT_DOUBLE_EQ(found.least_bytes, least) << room;
