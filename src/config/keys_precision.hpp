@@ -160,7 +160,7 @@ struct PrecisionKeys : Section {
                   above(0, 0x1p127),
                   "First factor of the loss with fp16.",
                   sets<&RunConfig::precision, &PrecisionSettings::loss_scale,
-                       &optim::LossScaling::first>};
+                       &optim::LossScaling::initial_scale>};
   Integer loss_scale_interval{
       *this,
       "loss_scale_interval",
@@ -169,7 +169,7 @@ struct PrecisionKeys : Section {
       within(1, 1 << 24),
       "Steps without overflow after which the loss scale doubles.",
       sets<&RunConfig::precision, &PrecisionSettings::loss_scale,
-           &optim::LossScaling::interval>};
+           &optim::LossScaling::growth_interval>};
   Real loss_scale_floor{*this,
                         "loss_scale_floor",
                         "",

@@ -138,16 +138,18 @@ void DiskWindows::start(Range range, Pass pass) {
   if (next_ <= last_) in_background(-1, next_);
 }
 
-std::int64_t DiskWindows::together(std::int64_t begin, std::int64_t count) const {
+std::int64_t DiskWindows::elements_per_window(std::int64_t begin,
+                                              std::int64_t count) const {
   return std::min(count, (begin / window_ + 1) * window_ - begin);
 }
 
 TensorView DiskWindows::rows(std::size_t state, std::int64_t begin, std::int64_t count) {
   const Row& row = rows_[state];
   const std::int64_t window = begin / window_;
-  require(together(begin, count) == count && begin + count <= row.state.elements,
-          "elements {} to {} of a state on the disk lie in several windows", begin,
-          begin + count);
+  require(
+      elements_per_window(begin, count) == count && begin + count <= row.state.elements,
+      "elements {} to {} of a state on the disk lie in several windows", begin,
+      begin + count);
   go_to(window);
   if (map_ == nullptr) return {nullptr, row.state.type, {count}, Device::meta()};
   const auto width = static_cast<std::int64_t>(size_of(row.state.type));

@@ -40,7 +40,7 @@ class DiskWindows {
   // A pass goes over elements [range), upwards; it begins to read.
   void start(Range range, Pass pass);
   // How many of `count` elements from `begin` on lie in one window.
-  std::int64_t together(std::int64_t begin, std::int64_t count) const;
+  std::int64_t elements_per_window(std::int64_t begin, std::int64_t count) const;
   // Elements of a state that lie in one window, valid until a later window is asked for.
   TensorView rows(std::size_t state, std::int64_t begin, std::int64_t count);
   // All is on the disk when it returns.

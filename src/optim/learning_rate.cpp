@@ -41,7 +41,8 @@ double schedule_factor(const OptimizerConfig& config, std::int64_t update) {
 double learning_rate(const OptimizerConfig& config, std::int64_t update) {
   const ScheduleConfig& s = config.schedule;
   const std::int64_t step = s.count(update);
-  // The product comes first: a run that is resumed must get the same bits as before.
+  // (learning_rate * step) / warmup, not learning_rate * (step / warmup), which rounds
+  // differently: runs begun with earlier versions must resume bit for bit.
   if (step <= s.warmup) {
     return config.learning_rate * static_cast<double>(step) /
            static_cast<double>(s.warmup);

@@ -7,12 +7,12 @@
 namespace trireme::optim {
 
 LossScaler::LossScaler(const LossScaling& settings)
-    : settings_(settings), values_{static_cast<float>(settings.first), 0, 0} {}
+    : settings_(settings), values_{static_cast<float>(settings.initial_scale), 0, 0} {}
 
 void LossScaler::succeeded() {
   constexpr float largest = 0x1p126f;
   values_[1] += 1;
-  if (values_[1] < static_cast<float>(settings_.interval)) return;
+  if (values_[1] < static_cast<float>(settings_.growth_interval)) return;
   values_[0] = std::min(2 * values_[0], largest);
   values_[1] = 0;
 }

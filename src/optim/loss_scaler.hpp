@@ -10,14 +10,16 @@
 
 namespace trireme::optim {
 
+// The names are those of PyTorch's GradScaler, whose scale has no floor.
 struct LossScaling {
-  double first = 65536;
-  std::int64_t interval = 2000;  // steps without overflow after which it doubles
-  double floor = 1;              // it never falls below
+  double initial_scale = 65536;
+  std::int64_t growth_interval = 2000;  // steps without overflow after which it doubles
+  double floor = 1;                     // it never falls below
 };
 
 // Its state is a tensor [3] f32 (scale, steps since it changed, steps skipped so far),
-// the same on every rank. Powers of two times `first`, and counts below 2^24: all exact.
+// the same on every rank. Powers of two times initial_scale, and counts below 2^24: all
+// exact.
 class LossScaler {
  public:
   explicit LossScaler(const LossScaling& settings);

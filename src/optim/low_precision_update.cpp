@@ -226,7 +226,7 @@ void OptimizerState::update_chunks(const Step& step, const FlatParameter& flat,
   const std::int64_t begin = flat.shard().begin;
   codec_.for_each_chunk(flat, flat.shard(), [&](const TensorRange& tensor, Range part) {
     for (std::int64_t at = part.begin, count = 0; at < part.end; at += count) {
-      count = memory_.together(flat, at - begin, part.end - at);
+      count = memory_.elements_per_window(flat, at - begin, part.end - at);
       update(tensor, {at, at + count});
     }
   });

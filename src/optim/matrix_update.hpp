@@ -32,6 +32,14 @@ struct StepFactors {
   TensorView decision{};
 };
 
+// Of each matrix W with gradient G it keeps a momentum M and steps along an orthogonal
+// matrix near to it, which NewtonSchulz() makes in config.muon.steps iterations of a
+// polynomial of degree 5 (kernels/orthogonalize.hpp):
+//   M = M + (1 - momentum) (G - M)
+//   O = NewtonSchulz(nesterov ? G + momentum (M - G) : M)
+//   W = (1 - lr weight_decay) W - lr adjustment O
+// Source: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024;
+// the momentum and the constants are those of torch.optim.Muon.
 class MatrixUpdate {
  public:
   // The state of `count` elements of the flat parameter's shard from `at` on.

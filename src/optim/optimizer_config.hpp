@@ -18,8 +18,8 @@ enum class DecayStyle : std::uint8_t { constant, linear, cosine, wsd };
 struct ScheduleConfig {
   DecayStyle kind = DecayStyle::constant;
   std::int64_t warmup = 0;  // of linear warm-up, in steps or tokens, as all that follows
-  std::int64_t decay =
-      0;  // wsd: length of the final decay; linear, cosine: 0 = to the end
+  // wsd: length of the final decay; linear, cosine: length of the decay, 0 = to the end.
+  std::int64_t decay = 0;
   double final_fraction = 0.1;  // of the learning rate, at the end
   // With tokens counted instead of steps: steps of as many tokens, in order.
   struct Tokens {
@@ -79,8 +79,13 @@ struct OuterConfig {
 struct OptimizerConfig {
   std::string name = "adamw";  // of a rule
   double learning_rate = 0;
+  // For adamw they enter m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2 and
+  // the step along m / (sqrt(v) + eps), where m and v are corrected for their beginning:
+  // Kingma and Ba, "Adam", 2015, algorithm 1. kernels/math/update.hpp has every rule's.
   double beta1 = 0.9, beta2 = 0.95;
   double eps = 1e-8;
+  // It is decoupled, w = w - lr weight_decay w: Loshchilov and Hutter, "Decoupled weight
+  // decay regularization", 2019.
   double weight_decay = 0;
   double clip = 0;  // global norm; 0: no clipping
   ScheduleConfig schedule;

@@ -137,8 +137,8 @@ void OptimizerState::update_state(const Step& step) {
       if (!memory_.offloads(flat))
         return add_elements(step, {flat, *view.param, at, range.count()}, sweep);
       for (std::int64_t done = 0, count = 0; done < range.count(); done += count) {
-        count = memory_.together(flat, at + done,
-                                 std::min(host_.most(), range.count() - done));
+        count = memory_.elements_per_window(flat, at + done,
+                                            std::min(host_.most(), range.count() - done));
         update_offloaded(step, {flat, *view.param, at + done, count});
         added = true;
       }

@@ -106,10 +106,11 @@ void StateMemory::start(Pass pass, const FlatParameter* flat) {
   disk_->start({begin - cut_, end - cut_}, pass);
 }
 
-std::int64_t StateMemory::together(const FlatParameter& flat, std::int64_t begin,
-                                   std::int64_t count) const {
+std::int64_t StateMemory::elements_per_window(const FlatParameter& flat,
+                                              std::int64_t begin,
+                                              std::int64_t count) const {
   if (!disk_ || !offloads(flat)) return count;
-  return disk_->together(flat.shard_begin + begin - cut_, count);
+  return disk_->elements_per_window(flat.shard_begin + begin - cut_, count);
 }
 
 TensorView StateMemory::rows(Kept kept, const FlatParameter& flat, std::int64_t begin,

@@ -52,11 +52,12 @@ class StateMemory {
 
   // A pass over state goes upwards, over the shards of one flat parameter or of all that
   // are trained. Within it rows() gives elements of a flat parameter's shard, so many at
-  // once as together() says; without a disk that is all, and a pass is nothing.
+  // once as elements_per_window() says; without a disk that is all, and a pass is
+  // nothing.
   using Pass = DiskWindows::Pass;
   void start(Pass pass, const FlatParameter* flat = nullptr);
-  std::int64_t together(const FlatParameter& flat, std::int64_t begin,
-                        std::int64_t count) const;
+  std::int64_t elements_per_window(const FlatParameter& flat, std::int64_t begin,
+                                   std::int64_t count) const;
   TensorView rows(Kept kept, const FlatParameter& flat, std::int64_t begin,
                   std::int64_t count) const;
   void finish();

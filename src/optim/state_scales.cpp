@@ -46,8 +46,8 @@ StateScales::StateScales(StoreContext& context, NumberCodec& codec, Device devic
   const auto make = [&](Scaled what, std::size_t count, const char* label,
                         const char* next_label) {
     const DType type = config.type(class_of(what));
-    of(what) = {Scales(device, type, count, label),
-                Scales(device, type, count, next_label)};
+    scales_of(what) = {Scales(device, type, count, label),
+                       Scales(device, type, count, next_label)};
   };
   if (is_fp8(config.type(TensorClass::weight)))
     make(Scaled::weight, first_.back(), "scales of weights", "next scales of weights");
@@ -84,8 +84,8 @@ bool StateScales::any() const {
 }
 
 void StateScales::receive_moments() {
-  of(Scaled::moment1).current.receive(context_.stream);
-  of(Scaled::moment2).current.receive(context_.stream);
+  scales_of(Scaled::moment1).current.receive(context_.stream);
+  scales_of(Scaled::moment2).current.receive(context_.stream);
 }
 
 // Every rank has every scale of its stage: one of them writes it.
@@ -172,7 +172,7 @@ void StateScales::set_next(Scaled what) {
     scales[t] = what == Scaled::weight ? next_weight_scale(t, t, amax)
                                        : power_scale(amax, type, current(what).at(t));
   }
-  of(what).next.set_all(context_.stream, std::move(scales));
+  scales_of(what).next.set_all(context_.stream, std::move(scales));
 }
 
 void StateScales::set_next_blocks() {
@@ -183,7 +183,7 @@ void StateScales::set_next_blocks() {
   for (std::size_t t = 0; t < context_.layout.tensors.size(); ++t)
     for (std::size_t block = first_[t]; block < first_[t + 1]; ++block)
       scales.push_back(next_weight_scale(t, block, amaxes[block]));
-  of(Scaled::weight).next.set_all(context_.stream, std::move(scales));
+  scales_of(Scaled::weight).next.set_all(context_.stream, std::move(scales));
 }
 
 // The first `dense` numbers belong to dense tensors, the others to experts'.
@@ -205,7 +205,7 @@ void StateScales::max_over_holders(const TensorView& amaxes, std::size_t dense) 
 }
 
 void StateScales::advance_weights() {
-  std::swap(of(Scaled::weight).current, of(Scaled::weight).next);
+  std::swap(scales_of(Scaled::weight).current, scales_of(Scaled::weight).next);
 }
 
 void StateScales::advance() {

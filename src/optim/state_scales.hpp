@@ -24,8 +24,8 @@ class StateScales {
  public:
   StateScales(StoreContext& context, NumberCodec& codec, Device device);
 
-  const Scales& current(Scaled what) const { return of(what).current; }
-  const Scales& next(Scaled what) const { return of(what).next; }
+  const Scales& current(Scaled what) const { return scales_of(what).current; }
+  const Scales& next(Scaled what) const { return scales_of(what).next; }
   bool has(Scaled what) const { return !current(what).empty(); }
   bool any() const;
 
@@ -46,8 +46,8 @@ class StateScales {
   void advance_weights();
   void advance();
 
-  // codes = values at scales of weights: the next ones, or those in force. `values` is
-  // left undefined.
+  // codes = values at scales of weights: the next ones, or those in force. `values` is as
+  // NumberCodec::encode() leaves it.
   void encode_weight(const TensorRange& tensor, Range part, const TensorView& values,
                      const Scales& scales, const TensorView& codes);
   // values = codes of a whole flat parameter.
@@ -61,8 +61,10 @@ class StateScales {
     Scales current, next;
   };
   static constexpr std::size_t classes = 3;
-  Turn& of(Scaled what) { return scales_[static_cast<std::size_t>(what)]; }
-  const Turn& of(Scaled what) const { return scales_[static_cast<std::size_t>(what)]; }
+  Turn& scales_of(Scaled what) { return scales_[static_cast<std::size_t>(what)]; }
+  const Turn& scales_of(Scaled what) const {
+    return scales_[static_cast<std::size_t>(what)];
+  }
   bool scales_blocks() const { return context_.config.scales_blocks(); }
   void number_weights();
   TensorView blocks_of(const Scales& scales, std::size_t tensor) const;

@@ -39,10 +39,10 @@ struct OffloadTraffic {
 // A box of a tensor in the store, for checkpoints and dumps.
 struct StateBox {
   const NamedBox* named = nullptr;
-  std::string_view
-      section;  // "model", "optimizer/moment1", "optimizer/moment2",
-                // "optimizer/outer_momentum", "gradient"; codes and numbers of FP8 and
-                // fp16 with their scales, [1] each: "optimizer/moment1_scale", ...
+  // "model", "optimizer/moment1", "optimizer/moment2", "optimizer/outer_momentum",
+  // "gradient"; codes and numbers of FP8 and fp16 with their scales, [1] each:
+  // "optimizer/moment1_scale", ...
+  std::string_view section;
   Shape global_begin;  // of the box in the tensor; its extent is data.shape()
   TensorView data;     // dense
   bool write = false;  // this rank writes it: owned, and dealt out over the replicas

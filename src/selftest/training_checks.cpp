@@ -44,7 +44,7 @@ config::RunConfig config_of(const Recipe& recipe) {
   const auto deck =
       io::Deck::parse(deck_text, "the self-test's deck", overrides, config::deck_table());
   config::RunConfig config = config::make_run_config(deck, 1);
-  config.precision.loss_scale.first = 1024;  // far from what overflows fp16 here
+  config.precision.loss_scale.initial_scale = 1024;  // far from what overflows fp16 here
   return config;
 }
 

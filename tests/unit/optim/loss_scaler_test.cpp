@@ -10,7 +10,7 @@ namespace trireme::optim {
 namespace {
 
 TEST(LossScaler, DoublesAfterAnIntervalAndHalvesAtOnce) {
-  LossScaler scaler({.first = 8, .interval = 3, .floor = 2});
+  LossScaler scaler({.initial_scale = 8, .growth_interval = 3, .floor = 2});
   for (int step = 0; step < 2; ++step) scaler.succeeded();
   EXPECT_EQ(scaler.scale(), 8);
   scaler.succeeded();
@@ -25,7 +25,7 @@ TEST(LossScaler, DoublesAfterAnIntervalAndHalvesAtOnce) {
 }
 
 TEST(LossScaler, StopsAtTheFloor) {
-  LossScaler scaler({.first = 8, .interval = 3, .floor = 3});
+  LossScaler scaler({.initial_scale = 8, .growth_interval = 3, .floor = 3});
   EXPECT_TRUE(scaler.overflowed());
   EXPECT_TRUE(scaler.overflowed());
   EXPECT_EQ(scaler.scale(), 3);
@@ -35,7 +35,8 @@ TEST(LossScaler, StopsAtTheFloor) {
 }
 
 TEST(LossScaler, ItsStateIsAllOfIt) {
-  LossScaler a({.first = 8, .interval = 3}), b({.first = 1, .interval = 3});
+  LossScaler a({.initial_scale = 8, .growth_interval = 3}),
+      b({.initial_scale = 1, .growth_interval = 3});
   a.succeeded();
   a.succeeded();
   const auto from = a.state().span<float>(), to = b.state().span<float>();
