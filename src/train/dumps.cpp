@@ -27,7 +27,7 @@ void Dumps::write_samples(std::int64_t step) {
     if (world_.rank() != 0) return;
     io::write_text_atomically(Directory(config_.run.directory).make("samples"),
                               io::step_name(step) + ".jsonl",
-                              list_samples(config_, source_, step));
+                              list_samples(config_, source_, order_, step));
   });
 }
 

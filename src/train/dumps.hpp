@@ -11,6 +11,7 @@
 #include "engine/engine.hpp"
 #include "engine/step.hpp"
 #include "io/sample_source.hpp"
+#include "train/sample_turns.hpp"
 
 namespace trireme::train {
 
@@ -19,7 +20,12 @@ class Dumps : public engine::StepObserver {
   // All outlive this.
   Dumps(comm::World& world, comm::Mesh& mesh, const config::RunConfig& config,
         engine::Engine& engine, const io::SampleSource& source)
-      : world_(world), mesh_(mesh), config_(config), engine_(engine), source_(source) {}
+      : world_(world),
+        mesh_(mesh),
+        config_(config),
+        engine_(engine),
+        source_(source),
+        order_(source, config.run.seed) {}
 
   // debug.dump_samples: which samples step `step` is made of. Collective over the world.
   void write_samples(std::int64_t step);
@@ -35,6 +41,7 @@ class Dumps : public engine::StepObserver {
   const config::RunConfig& config_;
   engine::Engine& engine_;
   const io::SampleSource& source_;
+  SampleOrder order_;  // kept between steps: a blend replays turns from place 0
   std::int64_t step_ = 0;
 };
 

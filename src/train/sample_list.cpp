@@ -7,7 +7,6 @@
 #include "base/error.hpp"
 #include "io/metrics.hpp"
 #include "train/batch_loader.hpp"
-#include "train/sample_turns.hpp"
 
 namespace trireme::train {
 namespace {
@@ -22,9 +21,8 @@ io::Record record_of(const io::SamplePart& part) {
 }  // namespace
 
 std::string list_samples(const config::RunConfig& config, const io::SampleSource& source,
-                         std::int64_t step) {
+                         SampleOrder& order, std::int64_t step) {
   require(step >= 1, "there is no step {}", step);
-  SampleOrder order(source, config.run.seed);
   const config::BatchStage stage = config.stage_of(step);
   const std::int64_t first = stage.sequence_of(step);
   std::vector<SamplePlace> places;  // of the step, in ascending order

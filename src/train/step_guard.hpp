@@ -35,8 +35,9 @@ class StepGuard {
   }
   // Steps in order. Unsound when loss or gradient norm is not finite or the norm exceeds
   // largest_norm, or when the window is full and one of them is a spike: x > mean +
-  // threshold * deviation, over the last sound steps. What is skipped does not enter the
-  // window.
+  // threshold * deviation, over the last sound steps. The deviation is that of a
+  // population: its square is the sum over the window of (x - mean)^2 / n. What is
+  // skipped does not enter the window. The rule is our own.
   Judgement judge(std::int64_t step, double loss, double norm);
   // Whether judge() would find these numbers sound.
   bool is_sound(double loss, double norm) const {

@@ -58,9 +58,10 @@ TEST(SampleList, IsWhatTheLoaderReads) {
   config.data = {
       .kind = io::SourceKind::bytes, .paths = paths, .sequence = S, .vocabulary = 257};
   const auto source = io::open_source(config.data);
+  SampleOrder order(*source, config.run.seed);
   for (const std::int64_t step : {1, 2, 5}) {
     if (step == 5) config.batch.global -= micro;  // none for the last data rank's second
-    std::istringstream lines(list_samples(config, *source, step));
+    std::istringstream lines(list_samples(config, *source, order, step));
     std::vector<std::string> all;
     for (std::string line; std::getline(lines, line);) all.push_back(line);
     ASSERT_EQ(static_cast<std::int64_t>(all.size()), config.batch.global);
@@ -107,7 +108,8 @@ TEST(SampleList, Synthetic) {
   config.data = {
       .kind = io::SourceKind::synthetic, .paths = {}, .sequence = 4, .vocabulary = 9};
   const auto source = io::open_source(config.data);
-  const std::string text = list_samples(config, *source, 1);
+  SampleOrder order(*source, config.run.seed);
+  const std::string text = list_samples(config, *source, order, 1);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
   EXPECT_EQ(text.find("parts"), std::string::npos);
 }
