@@ -29,11 +29,13 @@ std::vector<std::string> restore_set_aside(const Directory& folder);
 // Throws Error(io) naming the folder, what is free and what is needed.
 void require_space(const std::string& directory, std::int64_t bytes);
 
-// Gives the checkpoint `temporary`, a name in the directory, its name, and makes `latest`
-// point at a name. A damaged checkpoint that bore the name is set aside first, and gets
-// it back when the new one cannot have it. Throw Error(cannot_create) or Error(io).
+// Renames the finished checkpoint `temporary` to `name` and syncs the folder. A damaged
+// checkpoint of that name is moved to .trash-<name> first and moved back if the rename
+// fails. Throws Error(cannot_create) or Error(io).
 void publish(const std::string& directory, const std::string& temporary,
              const std::string& name);
+// Makes the link `latest` point at `name`, atomically (symlink and rename). Throws
+// Error(cannot_create) or Error(io).
 void point_latest(const std::string& directory, const std::string& name);
 // The same of another link of the program's own. Whether it was another one before.
 bool point_link(const std::string& directory, const std::string& link,
@@ -43,11 +45,10 @@ bool point_link(const std::string& directory, const std::string& link,
 // by step.
 using CompleteSteps = std::map<std::int64_t, std::size_t>;
 
-// Takes the names of complete checkpoints that `retention` does not keep, after that of
-// `step` was written and read back, so that no reader sees half of one: the names that
-// they have until they are removed. Failing is a warning: the new one stands. Those that
-// are known to be complete are not read again unless files were added or removed. best,
-// unless null: says which stay beside those.
+// Called after `step` was written and verified. Renames each complete checkpoint that
+// `retention` (and `best`, if not null) does not keep to .trash-<name>, so that no reader
+// sees a half-removed one, and returns the new names. A failed rename is logged. `known`
+// caches which steps are complete, so that unchanged folders are not read again.
 std::vector<std::string> set_old_aside(const std::string& directory, std::int64_t step,
                                        const Retention& retention, CompleteSteps& known,
                                        BestCheckpoints* best = nullptr);

@@ -38,7 +38,7 @@ void warn_that_it_stays(const std::string& directory, const std::string& name,
 std::vector<std::string> clear_leftovers(comm::World& world, const std::string& directory,
                                          const std::string& needed,
                                          std::set<std::string>& told);
-// Of which nothing is needed.
+// The same when no leftover is needed.
 std::vector<std::string> clear_leftovers(comm::World& world,
                                          const std::string& directory);
 

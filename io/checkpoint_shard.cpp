@@ -37,7 +37,7 @@ std::string digest_of_view(const TensorView& view) {
 }
 
 // A box that this rank writes.
-struct Written {
+struct WrittenBox {
   const TensorBox* source = nullptr;
   std::uint32_t dataset = 0;  // of the tensor in this file
   bool goes_on = false;       // in the dataset of the box before
@@ -76,14 +76,14 @@ void check_box(const TensorBox& box) {
 // Pieces of a shard that follow each other in the tensor become one dataset: tools that
 // show tensors whole then map one part instead of three. `uses`: how many datasets of
 // each tensor the file has already.
-std::vector<Written> boxes_to_write(const std::vector<TensorBox>& boxes,
-                                    std::map<std::string, std::uint32_t> uses) {
-  std::vector<Written> all;
+std::vector<WrittenBox> boxes_to_write(const std::vector<TensorBox>& boxes,
+                                       std::map<std::string, std::uint32_t> uses) {
+  std::vector<WrittenBox> all;
   std::size_t first = 0;  // of the run
   for (const TensorBox& box : boxes) {
     check_box(box);
     if (!box.write || box.data.elements() == 0) continue;
-    Written next;
+    WrittenBox next;
     next.source = &box;
     next.goes_on = !all.empty() && follows(*all.back().source, box);
     if (!next.goes_on) first = all.size();
@@ -95,9 +95,9 @@ std::vector<Written> boxes_to_write(const std::vector<TensorBox>& boxes,
 }
 
 // The index of one file with these boxes, and of the tensors `named`.
-std::string index_of(const FileEntry& file, const std::vector<Written>& boxes,
+std::string index_of(const FileEntry& file, const std::vector<WrittenBox>& boxes,
                      const std::vector<const TensorBox*>& named) {
-  std::map<std::string, std::vector<const Written*>> tensors;
+  std::map<std::string, std::vector<const WrittenBox*>> tensors;
   std::map<std::string, const TensorBox*> kinds;
   const auto add = [&](const TensorBox& box) {
     const TensorBox* first = kinds.try_emplace(box.path, &box).first->second;
@@ -107,7 +107,7 @@ std::string index_of(const FileEntry& file, const std::vector<Written>& boxes,
             first->whole);
   };
   for (const TensorBox* box : named) add(*box);
-  for (const Written& box : boxes) {
+  for (const WrittenBox& box : boxes) {
     add(*box.source);
     tensors[box.source->path].push_back(&box);
   }
@@ -169,8 +169,8 @@ FileEntry read_back(const Directory& folder, const std::string& name,
 }
 
 // Writes one box into its dataset. `begin`: its first element there.
-void write_box(Hdf5File& file, const TensorView& data, std::int64_t begin, Written& box,
-               std::int64_t start) {
+void write_box(Hdf5File& file, const TensorView& data, std::int64_t begin,
+               WrittenBox& box, std::int64_t start) {
   const std::string name = dataset_name(box.source->path, box.dataset);
   const std::int64_t elements = data.elements();
   if (!box.goes_on && box.run == elements) {
@@ -185,7 +185,7 @@ void write_box(Hdf5File& file, const TensorView& data, std::int64_t begin, Writt
 }
 
 // The same of a box that is not in memory yet.
-void write_box(Hdf5File& file, FilledRows& filled, std::int64_t begin, Written& box,
+void write_box(Hdf5File& file, FilledRows& filled, std::int64_t begin, WrittenBox& box,
                std::int64_t start) {
   const TensorView& like = box.source->data;
   const std::string name = dataset_name(box.source->path, box.dataset);
@@ -200,7 +200,7 @@ void write_box(Hdf5File& file, FilledRows& filled, std::int64_t begin, Written& 
 // The footer: an index of what this rank has written before it, in which the file's own
 // size and digests are not known yet. Returns it.
 std::string write_footer(Hdf5File& file, const std::string& name,
-                         const std::vector<Written>& boxes, int place) {
+                         const std::vector<WrittenBox>& boxes, int place) {
   std::string footer = index_of({name, INT64_MAX, "", ""}, boxes, {});
   file.write(
       index_dataset_of(place),
@@ -245,14 +245,14 @@ std::vector<std::string> write_boxes(const Directory& folder, const std::string&
     file.emplace(folder, name, Hdf5File::Mode::append);
     footers = footers_in(*file, place);
   }
-  std::vector<Written> written =
+  std::vector<WrittenBox> written =
       boxes_to_write(boxes, datasets_of(merge_indices(footers)));
   if (written.empty()) return footers;
   if (!goes_on) file.emplace(folder, name);
   HostCopy host;
   FilledRows filled;
   std::int64_t begin = 0, start = 0;  // of the box in its dataset, of that in the file
-  for (Written& box : written) {
+  for (WrittenBox& box : written) {
     if (!box.goes_on) begin = 0;
     if (box.source->fill)
       write_box(*file, filled, begin, box, start);

@@ -14,8 +14,8 @@ namespace trireme::io {
 
 class CheckpointSnapshot {
  public:
-  // Allocates staging buffers on the host for the boxes that this rank writes
-  // (MemoryClass:: offloaded), pinned when any of them lies on a GPU.
+  // Allocates staging buffers on the host (MemoryClass::offloaded) for the boxes that
+  // this rank writes, pinned when any of them lies on a GPU.
   explicit CheckpointSnapshot(const std::vector<TensorBox>& boxes);
   // What it allocates, for boxes on any device, meta too.
   static std::int64_t bytes_for(const std::vector<TensorBox>& boxes);

@@ -121,8 +121,8 @@ bool reaches_into(double begin, double end, double total, int part, int parts) {
 // A region is compared by the part in which its middle lies, so that a part asks only for
 // the regions of the files that lie in it or reach into it.
 Verification verify_share(PlainFiles& files, const Manifest& manifest, int part,
-                          int parts, const SharePlace& of) {
-  double total = of.total;
+                          int parts, const SharePlace& place) {
+  double total = place.total;
   if (total < 0) {
     total = 0;
     for (const FileEntry& file : manifest.files) total += static_cast<double>(file.bytes);
@@ -130,7 +130,7 @@ Verification verify_share(PlainFiles& files, const Manifest& manifest, int part,
   const auto owner_of = [&](double at) { return io::owner_of(at, total, parts); };
   // The files that lie in the part or reach into it, a few of them at a time.
   constexpr std::size_t most_at_once = 256;
-  std::vector<double> begins = {of.before};
+  std::vector<double> begins = {place.before};
   for (const FileEntry& file : manifest.files)
     begins.push_back(begins.back() + static_cast<double>(file.bytes));
   const std::size_t count = manifest.files.size();

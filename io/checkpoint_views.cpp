@@ -29,7 +29,7 @@ std::vector<Hdf5File::Piece> pieces(const Manifest& manifest, std::size_t tensor
     const BoxRecord box = manifest.boxes.get(tensor, i);
     const std::pair here(box.file, box.dataset);
     if (i > 0 && here == before) {
-      all.back().more.emplace_back(box.begin, box.extent);
+      all.back().further_boxes.emplace_back(box.begin, box.extent);
       continue;
     }
     before = here;

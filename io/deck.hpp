@@ -43,7 +43,7 @@ struct DeckValue {
 // Key values in force. Every key of the table has a value.
 class Deck {
  public:
-  // Reads the file (at most 16 MiB), applies the overrides "section.key=value" in order
+  // Reads the file (at most 1 MiB), applies the overrides "section.key=value" in order
   // and checks everything: syntax, unknown keys and sections (naming the nearest known
   // one by Damerau-Levenshtein distance), types, ranges, choices, required keys. All
   // problems are collected before any is thrown. Throws Error(missing_input) when the

@@ -15,8 +15,7 @@ std::string deck_schema(std::span<const DeckKey> table);
 
 // "#:schema PATH" and a line's end: the first line of a deck for editors, which then
 // complete keys and check values; PATH is that of the schema installed beside this
-// program
-// (../share/trireme/deck.schema.json). "" where there is none.
+// program (../share/trireme/deck.schema.json). "" where there is none.
 std::string schema_line();
 
 }  // namespace trireme::io

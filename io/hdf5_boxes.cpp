@@ -54,13 +54,14 @@ std::vector<BoxEntry> Hdf5File::boxes(const std::string& name) const {
       auto& source = sources[piece.file];
       if (!source) source = std::make_unique<Hdf5File>(PlainFile(folder, piece.file));
       std::int64_t elements = piece.extent.elements();
-      for (const auto& part : piece.more) elements += part.second.elements();
-      BoxEntry box = source->own_box(piece.source, dtype,
-                                     piece.more.empty() ? piece.extent : Shape{elements});
+      for (const auto& part : piece.further_boxes) elements += part.second.elements();
+      BoxEntry box =
+          source->own_box(piece.source, dtype,
+                          piece.further_boxes.empty() ? piece.extent : Shape{elements});
       box.begin = piece.begin;
       box.extent = piece.extent;
       boxes.push_back(box);
-      for (const auto& [begin, extent] : piece.more) {
+      for (const auto& [begin, extent] : piece.further_boxes) {
         box.offset += box.extent.elements() * static_cast<std::int64_t>(size_of(dtype));
         box.begin = begin;
         box.extent = extent;

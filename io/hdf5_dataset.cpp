@@ -214,7 +214,7 @@ bool boxes_in_rows(hid_t space, Hdf5File::Piece& piece) {
       piece.begin = begin;
       piece.extent = extent;
     } else {
-      piece.more.emplace_back(begin, extent);
+      piece.further_boxes.emplace_back(begin, extent);
     }
   }
   return true;

@@ -58,8 +58,8 @@ struct DriverFile {
   std::shared_ptr<Hdf5Output> output;
 };
 
-DriverFile& of(H5FD_t* file) { return *reinterpret_cast<DriverFile*>(file); }
-const DriverFile& of(const H5FD_t* file) {
+DriverFile& driver_file(H5FD_t* file) { return *reinterpret_cast<DriverFile*>(file); }
+const DriverFile& driver_file(const H5FD_t* file) {
   return *reinterpret_cast<const DriverFile*>(file);
 }
 
@@ -116,7 +116,7 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
 }
 
 herr_t driver_close(H5FD_t* base) {
-  const std::unique_ptr<DriverFile> file(&of(base));
+  const std::unique_ptr<DriverFile> file(&driver_file(base));
   const bool sync = file->written && file->output->sync_at_close;
   if (sync && uninterrupted([&] { return ::fsync(file->descriptor); }) != 0)
     note(file->output, "fsync", errno);
@@ -127,7 +127,7 @@ herr_t driver_close(H5FD_t* base) {
 }
 
 int driver_compare(const H5FD_t* left, const H5FD_t* right) {
-  const DriverFile &a = of(left), &b = of(right);
+  const DriverFile &a = driver_file(left), &b = driver_file(right);
   if (a.device != b.device) return a.device < b.device ? -1 : 1;
   if (a.inode != b.inode) return a.inode < b.inode ? -1 : 1;
   return 0;
@@ -140,18 +140,20 @@ herr_t driver_query(const H5FD_t*, unsigned long* flags) {
   return 0;
 }
 
-haddr_t driver_allocated(const H5FD_t* file, H5FD_mem_t) { return of(file).allocated; }
+haddr_t driver_allocated(const H5FD_t* file, H5FD_mem_t) {
+  return driver_file(file).allocated;
+}
 
 herr_t driver_allocate(H5FD_t* file, H5FD_mem_t, haddr_t address) {
-  of(file).allocated = address;
+  driver_file(file).allocated = address;
   return 0;
 }
 
-haddr_t driver_size(const H5FD_t* file, H5FD_mem_t) { return of(file).size; }
+haddr_t driver_size(const H5FD_t* file, H5FD_mem_t) { return driver_file(file).size; }
 
 herr_t driver_read(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, size_t bytes,
                    void* buffer) {
-  DriverFile& file = of(base);
+  DriverFile& file = driver_file(base);
   auto* to = static_cast<char*>(buffer);
   while (bytes > 0) {
     const ssize_t got = ::pread(file.descriptor, to, bytes, static_cast<off_t>(address));
@@ -187,7 +189,7 @@ void start_writeback([[maybe_unused]] int descriptor, [[maybe_unused]] haddr_t a
 
 herr_t driver_write(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, size_t bytes,
                     const void* buffer) {
-  DriverFile& file = of(base);
+  DriverFile& file = driver_file(base);
   const auto* from = static_cast<const char*>(buffer);
   file.written = true;
   while (bytes > 0 && file.output->error == 0) {
@@ -208,7 +210,7 @@ herr_t driver_write(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, size_t byt
 }
 
 herr_t driver_truncate(H5FD_t* base, hid_t, hbool_t) {
-  DriverFile& file = of(base);
+  DriverFile& file = driver_file(base);
   if (file.size == file.allocated) return 0;
   file.written = true;
   const auto bytes = static_cast<off_t>(file.allocated);

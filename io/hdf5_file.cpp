@@ -274,10 +274,10 @@ void Hdf5File::create_virtual(const std::string& name, DType dtype, const Shape&
     check_box(path_, name, shape, piece.begin, piece.extent);
     select_box(space.get(), piece.begin, piece.extent);
     Shape source = piece.extent;
-    if (!piece.more.empty()) source = {piece.extent.elements()};
-    for (const auto& [begin, extent] : piece.more) {
+    if (!piece.further_boxes.empty()) source = {piece.extent.elements()};
+    for (const auto& [begin, extent] : piece.further_boxes) {
       check_box(path_, name, shape, begin, extent);
-      select_box_too(space.get(), begin, extent);
+      add_box_to_selection(space.get(), begin, extent);
       source[0] += extent.elements();
     }
     if (H5Pset_virtual(creation.get(), space.get(), piece.file.c_str(),

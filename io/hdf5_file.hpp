@@ -69,13 +69,13 @@ class Hdf5File {
   std::int64_t integer_attribute(const std::string& object, const std::string& key) const;
 
   // A part of a virtual dataset: the box at `begin` of the whole is all of dataset
-  // `source` in `file`, a path relative to this file's directory. With `more` the
-  // elements of the dataset, in one dim, are those of all these boxes, which follow each
-  // other in the whole.
+  // `source` in `file`, a path relative to this file's directory. With `further_boxes`
+  // the elements of the dataset, in one dim, are those of all these boxes, which follow
+  // each other in the whole.
   struct Piece {
     std::string file, source;
     Shape begin, extent;
-    std::vector<std::pair<Shape, Shape>> more{};  // begin and extent
+    std::vector<std::pair<Shape, Shape>> further_boxes{};  // begin and extent
   };
   void create_virtual(const std::string& name, DType dtype, const Shape& shape,
                       const std::vector<Piece>& pieces);

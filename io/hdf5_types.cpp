@@ -169,7 +169,7 @@ void select_box(hid_t space, const Shape& begin, const Shape& extent) {
   select(space, begin, extent, H5S_SELECT_SET);
 }
 
-void select_box_too(hid_t space, const Shape& begin, const Shape& extent) {
+void add_box_to_selection(hid_t space, const Shape& begin, const Shape& extent) {
   select(space, begin, extent, H5S_SELECT_OR);
 }
 

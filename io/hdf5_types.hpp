@@ -46,11 +46,11 @@ std::optional<DType> named_type(hid_t dataset);
 Hdf5Id dense_space(const Shape& shape);
 // Selects the box of `space` at `begin`.
 void select_box(hid_t space, const Shape& begin, const Shape& extent);
-// Selects it beside what is selected.
-void select_box_too(hid_t space, const Shape& begin, const Shape& extent);
+// Adds the box to what is selected.
+void add_box_to_selection(hid_t space, const Shape& begin, const Shape& extent);
 
 // to = the dense elements at `from`, converted (round to nearest, ties to even; fp64 goes
-// to 16 bits by way of fp32). Both types floating, or the same.
+// to 16 bits by way of fp32). Both types are floating, both integers, or the same.
 void copy_in(const void* from, DType dtype, const TensorView& to);
 // The dense elements at `to` = a view that may be strided, of the same type.
 void copy_out(const TensorView& from, void* to);

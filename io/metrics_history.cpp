@@ -72,7 +72,7 @@ bool add_line(const std::string& line, const WantsKey& wants, MetricsHistory& hi
 
 }  // namespace
 
-const Series& MetricsHistory::of(const std::string& key) const {
+const Series& MetricsHistory::series_of(const std::string& key) const {
   static const Series none;
   const auto found = series.find(key);
   return found == series.end() ? none : found->second;

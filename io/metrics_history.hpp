@@ -19,7 +19,7 @@ struct MetricsHistory {
   std::int64_t damaged = 0;  // lines that are no record of a step
 
   // The series of a key; an empty one if there is none.
-  const Series& of(const std::string& key) const;
+  const Series& series_of(const std::string& key) const;
   std::int64_t last_step() const;  // 0 if there is none
 };
 

@@ -27,8 +27,8 @@ struct RunStatus {
   std::string message;           // of the error
   std::string ended;             // UTC
   std::int64_t steps = 0;        // run.steps
-  std::vector<RunStart> starts;  // oldest first; of a run that starts anew
-                                 // those of its job alone
+  // Oldest first; of a run that starts anew those of its job alone.
+  std::vector<RunStart> starts;
   // Of the last start, for people: read_run_status() leaves them empty.
   std::string program, modules;              // version; LOADEDMODULES of rank 0
   std::vector<std::string> software, hosts;  // builds and libraries; in the ranks' order

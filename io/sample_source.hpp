@@ -18,8 +18,8 @@ namespace trireme::io {
 // Where tokens of a sample lie.
 struct SamplePart {
   std::string file;
-  std::int64_t begin = 0;   // the first one's number in the file, which for bytes is its
-                            // place in it
+  // The first one's number in the file, which for bytes is its place in it.
+  std::int64_t begin = 0;
   std::int64_t tokens = 0;  // end of text included
 };
 
@@ -178,8 +178,7 @@ inline constexpr std::int32_t end_of_text = 256;
 // bytes: the files one after another, each followed by end_of_text; vocabulary >= 257.
 // tokens: the 1-D integer dataset "tokens" of HDF5 files, one after another.
 // megatron: pairs PREFIX.bin and PREFIX.idx of Megatron-LM, as one stream of tokens; a
-// path
-//   names either file or the prefix.
+//   path names either file or the prefix.
 // llmc: token files of llm.c, one after another.
 // text: documents of text files, tokenized when the source is opened and kept in memory.
 // chat: conversations in JSON lines, as text; marks say which tokens are targets.

@@ -51,11 +51,15 @@ class ShardCopies {
     std::string name;  // of the file; "": the shard has none
     MappedFile file;
   };
+  // Throws Error(bad_content) naming the file when a text is missing or damaged, and as
+  // MappedFile::to_read() does.
   Content read(std::int64_t step, int shard) const;
-  // Takes the room of a file that another rank sends; then what came is finished. Until
-  // then nothing vouches for the shard, as while write() is at it.
+  // Creates and maps a file of `bytes` bytes for a shard that another rank sends; call
+  // finish() when all bytes are there. Until finish() the shard is not valid. Throws
+  // Error(cannot_create) or Error(io) (no space).
   MappedFile create_file(std::int64_t step, int shard, int shards,
                          std::int64_t bytes) const;
+  // Writes the texts that make the shard valid. Throws Error(cannot_create) or Error(io).
   void finish(std::int64_t step, int shard, const ManifestTexts& texts) const;
 
   // What the texts of a shard say, after every byte of it was compared with its digests.

@@ -43,9 +43,8 @@ void combine_rows_backward(Stream& stream, const TensorView& dy_TD,
 
 // One product for each expert over its own rows: rows_E holds how many, one expert after
 // the other; none is legal; empty on meta. Weights of all experts lie one below the
-// other: [E * O, I]. On a GPU products of 16 bits
-// are one launch for all experts, unless experts have so many rows that each product
-// fills the GPU. y_RO = x_RI W_e^T
+// other: [E * O, I]. On a GPU products of 16 bits are one launch for all experts, unless
+// experts have so many rows that each product fills the GPU. y_RO = x_RI W_e^T
 void grouped_linear(Stream& stream, std::span<const std::int32_t> rows_E,
                     const TensorView& x_RI, const TensorView& weights_EOI,
                     const TensorView& y_RO);

@@ -50,7 +50,7 @@ struct Subject {
 
 bool has_any(const std::vector<ReportedRun>& runs, const Subject& subject) {
   return std::any_of(runs.begin(), runs.end(), [&](const ReportedRun& run) {
-    return !run.metrics.of(subject.keys.front().key).empty();
+    return !run.metrics.series_of(subject.keys.front().key).empty();
   });
 }
 
@@ -66,7 +66,7 @@ Figure figure_of(const std::vector<ReportedRun>& runs, const Subject& subject) {
           all_marks(runs), false,  subject.from_zero};
   for (std::size_t r = 0; r < runs.size(); ++r) {
     for (const auto& [key, what, dashed] : subject.keys) {
-      const io::Series& series = runs[r].metrics.of(key);
+      const io::Series& series = runs[r].metrics.series_of(key);
       if (series.empty() && (key != subject.keys.front().key || !subject.always))
         continue;
       std::string name = runs.size() > 1 ? runs[r].name : what;

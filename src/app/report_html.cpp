@@ -264,9 +264,10 @@ std::string numbers(const Report& report) {
   }
   all["runs"] = Json::array();
   for (const auto& run : report.runs)
-    all["runs"].push_back({{"name", run.name},
-                           {"tokens", axis_table(run.metrics.of("tokens"), false)},
-                           {"hours", axis_table(run.metrics.of("step_seconds"), true)}});
+    all["runs"].push_back(
+        {{"name", run.name},
+         {"tokens", axis_table(run.metrics.series_of("tokens"), false)},
+         {"hours", axis_table(run.metrics.series_of("step_seconds"), true)}});
   all["figures"] = Json::array();
   for (const Figure& figure : report.figures) {
     const Plot& plot = figure.plot;

@@ -100,12 +100,13 @@ void add_points(const std::string& manifest_path, std::vector<ReportedRun>& runs
 // Where a file has no sum of all, as old ones: the sum over groups and collectives, if
 // they are known of each.
 std::optional<io::Series> exposed_of(const ReportedRun& run) {
-  if (const io::Series& all = run.metrics.of("exposed_seconds"); !all.empty()) return all;
+  if (const io::Series& all = run.metrics.series_of("exposed_seconds"); !all.empty())
+    return all;
   constexpr std::string_view calls = ".calls";
   for (const auto& [key, series] : run.metrics.series) {
     if (!key.starts_with("communication.") || !key.ends_with(calls)) continue;
     const std::string row = key.substr(0, key.size() - calls.size());
-    if (run.metrics.of(row + ".exposed_seconds").empty()) return std::nullopt;
+    if (run.metrics.series_of(row + ".exposed_seconds").empty()) return std::nullopt;
   }
   io::Series sum;
   for (const auto& [group, waited] : exposed_by_group(run))
@@ -158,29 +159,29 @@ std::vector<ReportedRun> read_runs(const std::vector<std::string>& words) {
 
 RunTotals totals_of(const ReportedRun& run) {
   RunTotals totals;
-  const io::Series& seconds = run.metrics.of("step_seconds");
+  const io::Series& seconds = run.metrics.series_of("step_seconds");
   totals.steps = static_cast<std::int64_t>(seconds.size());
   for (const auto& [step, value] : seconds) totals.seconds += value;
-  if (const io::Series& tokens = run.metrics.of("tokens"); !tokens.empty())
+  if (const io::Series& tokens = run.metrics.series_of("tokens"); !tokens.empty())
     totals.tokens = tokens.rbegin()->second;
-  for (const auto& [step, value] : run.metrics.of("checkpoint_blocking_seconds")) {
+  for (const auto& [step, value] : run.metrics.series_of("checkpoint_blocking_seconds")) {
     totals.waited_seconds += value;
     ++totals.checkpoints;
   }
   if (!run.starts.empty())
     totals.rank_hours =
         static_cast<double>(run.starts.back().ranks) * totals.seconds / 3600;
-  const io::Series& rates = run.metrics.of("tokens_per_second");
+  const io::Series& rates = run.metrics.series_of("tokens_per_second");
   for (const auto& [step, value] : rates)  // no sum that could overflow
     totals.tokens_per_second += value / static_cast<double>(rates.size());
-  const io::Series& mfu = run.metrics.of("mfu");
+  const io::Series& mfu = run.metrics.series_of("mfu");
   for (const auto& [step, value] : mfu) {
     totals.mfu += value / static_cast<double>(mfu.size());
     totals.best_mfu = std::max(totals.best_mfu, value);
   }
-  const io::Series& of_gpus = run.metrics.of("device_joules_per_token");
+  const io::Series& of_gpus = run.metrics.series_of("device_joules_per_token");
   const io::Series& energy =
-      of_gpus.empty() ? run.metrics.of("node_joules_per_token") : of_gpus;
+      of_gpus.empty() ? run.metrics.series_of("node_joules_per_token") : of_gpus;
   for (const auto& [step, value] : energy)
     totals.joules = totals.joules.value_or(0) +
                     value * value_at(rates, step) * value_at(seconds, step);
@@ -194,9 +195,9 @@ StepParts step_parts(const ReportedRun& run) {
   const io::Series exposed = known.value_or(io::Series());
   StepParts parts;
   parts.knows_waits = known.has_value();
-  for (const auto& [step, total] : run.metrics.of("step_seconds")) {
+  for (const auto& [step, total] : run.metrics.series_of("step_seconds")) {
     const auto seconds_of = [&](const char* key) {
-      return std::max(0.0, value_at(run.metrics.of(key), step));
+      return std::max(0.0, value_at(run.metrics.series_of(key), step));
     };
     const double waits = seconds_of("communication_seconds");
     double hidden_in_others = std::max(0.0, value_at(exposed, step) - waits);
@@ -237,7 +238,7 @@ std::vector<std::optional<double>> final_losses(const std::vector<ReportedRun>& 
   std::vector<std::optional<double>> losses;
   for (const auto& run : runs)
     losses.push_back(validated ? run.state.validation_loss
-                               : tail_mean(run.metrics.of("loss")));
+                               : tail_mean(run.metrics.series_of("loss")));
   return losses;
 }
 

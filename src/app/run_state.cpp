@@ -78,10 +78,10 @@ RunState run_state(const std::string& directory) {
   RunState state;
   judge(directory, state);
   const io::MetricsHistory metrics = io::read_metrics(directory + "/metrics.jsonl");
-  const io::Series& losses = metrics.of("loss");
+  const io::Series& losses = metrics.series_of("loss");
   if (!losses.empty()) state.step = losses.rbegin()->first;
   state.loss = last_of(losses);
-  state.validation_loss = last_of(metrics.of("validation_loss"));
+  state.validation_loss = last_of(metrics.series_of("validation_loss"));
   return state;
 }
 

@@ -67,8 +67,7 @@ ModelFolder::ModelFolder(const std::string& path)
 }
 
 // Some files lack the base's prefix from all names, others have a longer one, of a model
-// with other parts; the embedding of a tied model may
-// stand under the head's name.
+// with other parts; the embedding of a tied model may stand under the head's name.
 const io::SafetensorsFolder::Tensor* ModelFolder::find(const std::string& name) const {
   const auto& row = *config_.row;
   if (const auto* found = files_.find(name)) return found;

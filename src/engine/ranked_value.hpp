@@ -18,13 +18,14 @@ struct RankedValue {
 // have the order of values. Of equal ones the highest rank wins.
 inline constexpr std::uint64_t rank_bits = (std::uint64_t{1} << 24) - 1;
 
-inline double in_order(RankedValue of) {
-  const auto bits = std::bit_cast<std::uint64_t>(of.value);
-  return std::bit_cast<double>((bits & ~rank_bits) | static_cast<std::uint64_t>(of.rank));
+inline double to_ordered_double(RankedValue ranked) {
+  const auto bits = std::bit_cast<std::uint64_t>(ranked.value);
+  return std::bit_cast<double>((bits & ~rank_bits) |
+                               static_cast<std::uint64_t>(ranked.rank));
 }
 
 // Nothing for 0.
-inline std::optional<RankedValue> from_order(double ordered) {
+inline std::optional<RankedValue> from_ordered_double(double ordered) {
   if (!(ordered > 0)) return std::nullopt;
   const auto bits = std::bit_cast<std::uint64_t>(ordered);
   return RankedValue{std::bit_cast<double>(bits & ~rank_bits),

@@ -97,9 +97,9 @@ std::size_t StepTotals::slot_of(int host) const {
 std::vector<RankedValue> StepTotals::slowest_of_hosts(std::size_t most) const {
   std::vector<RankedValue> all;
   for (const double slot : slots_)
-    if (const auto one = from_order(slot)) all.push_back(*one);
+    if (const auto one = from_ordered_double(slot)) all.push_back(*one);
   std::sort(all.begin(), all.end(), [](const RankedValue& a, const RankedValue& b) {
-    return in_order(a) > in_order(b);
+    return to_ordered_double(a) > to_ordered_double(b);
   });
   if (all.size() > most) all.resize(most);
   return all;
@@ -190,8 +190,8 @@ void StepTotals::find_slow(std::span<const double> rows, std::size_t ranks, int 
     const double own = rows[i * stride + own_at], theirs = sum - own;
     if (!(theirs > 0)) continue;
     double& slot = slots_[slot_of(static_cast<int>(low_of(rows[i * stride + host_at])))];
-    slot =
-        std::max(slot, in_order(RankedValue{own * static_cast<double>(ranks - 1) / theirs,
+    slot = std::max(
+        slot, to_ordered_double(RankedValue{own * static_cast<double>(ranks - 1) / theirs,
                                             first + static_cast<int>(i) * T}));
   }
 }

@@ -30,8 +30,8 @@ struct Joules {
 class StepTotals {
  public:
   struct Outcome {
-    double loss = 0;         // summed over replicas and stages; NaN if not finite
-                             // anywhere
+    // Summed over replicas and stages; NaN if not finite anywhere.
+    double loss = 0;
     int stop_request = 0;    // the greatest of all ranks'
     double memory_peak = 0;  // bytes, of the rank that held most
     double squares = 0;      // of the gradient, as ParameterStore has them of a rank
@@ -87,8 +87,8 @@ class StepTotals {
   // as their bits.
   enum At : std::size_t {
     loss_at,
-    stop_at,     // low: request to stop + 16 x most rounds of experts; high: layers in
-                 // rounds
+    // Low: request to stop + 16 x most rounds of experts; high: layers in rounds.
+    stop_at,
     memory_at,   // bytes, at the peak
     squares_at,  // of the gradient
     own_at,      // seconds of its own work

@@ -23,10 +23,10 @@ using EachLogits = std::function<void(std::int64_t, const TensorView&)>;
 
 // Runs every window of the source (see SampleSource::windows), one sequence at a time;
 // a stage works on a window while the one behind it has the window before. Tokens that
-// the source marks as no targets are read, and not counted. All ranks of
-// the model, its stages in `pipeline`, call alike and get the same result. `each` is
-// called on the ranks of the last stage, `after` on all, with the number of windows that
-// this rank is through with.
+// the source marks as no targets are read, and not counted. All ranks of the model, its
+// stages in `pipeline`, call alike and get the same result. `each` is called on the ranks
+// of the last stage, `after` on all, with the number of windows that this rank is through
+// with.
 Evaluation evaluate(const LoadedModel& model, comm::Group& pipeline,
                     const io::SampleSource& source, const EachLogits& each = {},
                     const std::function<void(std::int64_t)>& after = {});

@@ -65,9 +65,9 @@ struct AttentionSettings {
   bool bias = false;        // of q, k, v and what else the architecture's row says
   bool own_bias = true;     // those that the architecture always has, if it is free to
   bool qk_norm = false;     // RMSNorm of each head's q and k
-  double query_scalar =
-      0;           // scores are q k over its root; 0: over that of a head's width
-  double cap = 0;  // scores x are cap tanh(x / cap); 0: as they are
+  // Scores are q k over its root; 0: over that of a head's width.
+  double query_scalar = 0;
+  double cap = 0;               // scores x are cap tanh(x / cap); 0: as they are
   bool scale_by_layer = false;  // scores of layer i are divided by i + 1, too
   double dropout = 0;           // part of the probabilities that training drops
 };

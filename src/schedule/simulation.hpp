@@ -31,8 +31,8 @@ enum class SendMode : std::uint8_t {
 };
 
 struct SimulationOptions {
-  std::vector<StageCost> stages =
-      {};                // of each stage; one entry: of all; empty: unit costs
+  // Of each stage; one entry: of all; empty: unit costs.
+  std::vector<StageCost> stages = {};
   double latency = 0.0;  // of a message, in the unit of the costs
   SendMode sends = SendMode::rendezvous;
   // If not empty: what each action of each rank's schedule takes, in place of `stages`;

@@ -75,8 +75,8 @@ void BatchLoader::give_views(engine::Batch& batch, std::int64_t tokens_T) {
   const std::int64_t slot = &batch - ring_.data();
   std::int64_t row = slot * views * M;
   const auto next = [&] { return rows.rows(row++, 1).reshape({tokens_T}); };
-  for (auto* of : {&batch.inputs, &batch.targets})
-    for (std::int64_t m = 0; m < M; ++m) of->push_back(next());
+  for (auto* tensors : {&batch.inputs, &batch.targets})
+    for (std::int64_t m = 0; m < M; ++m) tensors->push_back(next());
   for (std::int64_t m = 0; config_.documents && m < M; ++m)
     batch.documents.push_back({next(), next(), next()});
   const std::int64_t G = answers_.view().dim(2);
@@ -115,7 +115,8 @@ void BatchLoader::distribute(engine::Batch& batch) const {
   batch.valid_tokens = config_.route->distribute(
       all.reshape({ring_size, all.elements() / ring_size}).rows(number, 1), [&] {
         std::int64_t targets = 0;
-        for (const TensorView& of : batch.targets) targets += engine::targets_in(of);
+        for (const TensorView& targets_of_microbatch : batch.targets)
+          targets += engine::targets_in(targets_of_microbatch);
         return targets;
       });
 }

@@ -28,14 +28,14 @@ io::Record loss_scale_record(const std::optional<optim::LossScaler>& scaler) {
 
 io::Record pairs_record(const nn::PreferenceSums& means) {
   using Sums = nn::PreferenceSums;
-  const auto& of = means.values;
+  const auto& values = means.values;
   return io::Record()
-      .set("rewards_chosen", of[Sums::preferred])
-      .set("rewards_rejected", of[Sums::other])
-      .set("rewards_margin", of[Sums::preferred] - of[Sums::other])
-      .set("rewards_accuracy", of[Sums::right])
-      .set("logps_chosen", of[Sums::preferred_log])
-      .set("logps_rejected", of[Sums::other_log]);
+      .set("rewards_chosen", values[Sums::preferred])
+      .set("rewards_rejected", values[Sums::other])
+      .set("rewards_margin", values[Sums::preferred] - values[Sums::other])
+      .set("rewards_accuracy", values[Sums::right])
+      .set("logps_chosen", values[Sums::preferred_log])
+      .set("logps_rejected", values[Sums::other_log]);
 }
 
 }  // namespace
@@ -252,15 +252,15 @@ void Recorder::record(const engine::StepResult& result) {
   show_progress(result);
 }
 
-void Recorder::record_validation(const Validation::Loss& of) {
-  const double loss = of.mean;
-  if (of.right) {
+void Recorder::record_validation(const Validation::Loss& validation) {
+  const double loss = validation.mean;
+  if (validation.right) {
     log::info("step {}  validation loss {}  right {} % of the pairs", progress_.step,
-              fixed(loss, 4), fixed(100 * *of.right, 1));
+              fixed(loss, 4), fixed(100 * *validation.right, 1));
     return write("validation", io::Record()
                                    .set("step", progress_.step)
                                    .set("validation_loss", loss)
-                                   .set("validation_accuracy", *of.right));
+                                   .set("validation_accuracy", *validation.right));
   }
   log::info("step {}  validation loss {}  perplexity {}", progress_.step, fixed(loss, 4),
             fixed(std::exp(loss), 2));

@@ -80,7 +80,7 @@ class Recorder : public engine::StepObserver {
   void agreed(const engine::StepTotals::Outcome& all) override;
   // The metrics of a step, and its line in the log when one is due.
   void record(const engine::StepResult& result);
-  void record_validation(const Validation::Loss& loss);
+  void record_validation(const Validation::Loss& validation);
   void record_samples(const std::vector<TextSamples::Sample>& samples);
   // At the end of the run: means over its steps, in the log. Collective over the mesh.
   void report();

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "base/text_table.hpp"
 #include "engine/run_outlook.hpp"
+#include "io/checkpoint_manifest.hpp"
 #include "train/recorder.hpp"
 
 namespace trireme::train {
@@ -69,7 +70,7 @@ void Recorder::announce() const {
 void Recorder::print(const engine::StepResult& result) const {
   const double tokens = tokens_of_step();
   const double rate_of_flops = tokens / times_.total * of_all_steps_.flops.full;
-  const std::string of = std::to_string(config_.run.steps);
+  const std::string total_steps = std::to_string(config_.run.steps);
   const auto steps_left =
       static_cast<double>(config_.trained_steps(progress_.step, config_.run.steps));
   const double left = progress_.step_seconds * steps_left;
@@ -77,7 +78,9 @@ void Recorder::print(const engine::StepResult& result) const {
   // hardly changes, then the schedule's rate.
   enum Worth { always, memory, rate, rounds, mfu, right, norm, margin };
   std::vector<terminal::Field> fields = {
-      {format("step {}/{}", pad(std::to_string(progress_.step), of.size()), of), always},
+      {format("step {}/{}", pad(std::to_string(progress_.step), total_steps.size()),
+              total_steps),
+       always},
       {"loss " + pad(fixed(result.loss, 4), 8), always}};
   if (config_.learns_pairs()) {
     const auto& means = result.pairs.values;
@@ -165,8 +168,6 @@ void Recorder::finish(Status status) {
   const double rate = static_cast<double>(sums_.tokens) / sums_.seconds;
   const std::string& directory = config_.run.directory;
   const std::int64_t saved = std::max(sums_.saved, progress_.own_steps);
-  char folder[32];
-  std::snprintf(folder, sizeof folder, "step-%08lld", static_cast<long long>(saved));
   log::always(wrapped(
       format("{}  {} steps, {} tokens in {}, mean {} tok/s, loss {}\n"
              "          {}\n"
@@ -174,8 +175,9 @@ void Recorder::finish(Status status) {
              status == Status::done ? "done    " : "stopped ", steps,
              human_count(static_cast<double>(sums_.tokens)), human_seconds(sums_.seconds),
              human_count(rate), fixed(sums_.loss, 4),
-             saved > 0 ? format("checkpoint {}/checkpoints/{}", directory, folder)
-                       : std::string("no checkpoint"),
+             saved > 0
+                 ? format("checkpoint {}/checkpoints/{}", directory, io::step_name(saved))
+                 : std::string("no checkpoint"),
              directory, directory),
       terminal::prose_columns(), label_columns));
 }

@@ -106,8 +106,8 @@ class Trainer {
   std::optional<engine::StepObservers> observers_;
   std::optional<References> references_;  // where pairs are learned from
   std::optional<Profiler> profiler_;
-  std::optional<BatchLoader> loader_;  // null: stopped while references were computed,
-                                       // or nothing is to be done for pairs
+  // Null: stopped while references were computed, or nothing is to be done for pairs.
+  std::optional<BatchLoader> loader_;
 };
 
 }  // namespace trireme::train

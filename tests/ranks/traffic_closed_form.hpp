@@ -104,8 +104,7 @@ class ClosedForm {
   // Two all-reduces forward and two backward a block; with sequence parallelism as many
   // pairs of gather and scatter, and two gathers more, of the inputs that backward reads.
   // Their sums go in parts of rows. One more forward for the embedding, backward for the
-  // head. The loss gathers three numbers a token, in two
-  // chunks.
+  // head. The loss gathers three numbers a token, in two chunks.
   void tensor() {
     const comm::Group& group = mesh_.group(Axis::tensor);
     const std::int64_t TD = T_ * config_.model.hidden;

@@ -9,9 +9,8 @@
 namespace trireme::kernels::cuda {
 
 // Their arithmetic for elements of type T. The exponential of the special function unit
-// errs by 2^-21 or so for the arguments that matter, far
-// below the rounding of 16-bit results, for which the full one would cost more time than
-// memory does.
+// errs by 2^-21 or so for the arguments that matter, far below the rounding of 16-bit
+// results, for which the full one would cost more time than memory does.
 template <class T>
 struct DeviceMath {
   using A = Wide<T>;

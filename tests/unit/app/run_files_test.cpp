@@ -74,8 +74,8 @@ TEST_F(RunFiles, MetricsAreReadInAnyState) {
       "{\"step\": 4, \"lo");
   const auto history = io::read_metrics(path);
   EXPECT_EQ(history.damaged, 7);
-  EXPECT_EQ(history.of("loss"), (io::Series{{1, 2.5}, {2, 1.25}}));
-  EXPECT_TRUE(history.of("text").empty());
+  EXPECT_EQ(history.series_of("loss"), (io::Series{{1, 2.5}, {2, 1.25}}));
+  EXPECT_TRUE(history.series_of("text").empty());
 }
 
 TEST_F(RunFiles, KeysWithinAreReadWhereTheyAreWanted) {
@@ -89,8 +89,8 @@ TEST_F(RunFiles, KeysWithinAreReadWhereTheyAreWanted) {
       [](const std::string& key) { return key != "loss" && key != "memory.data"; });
   EXPECT_EQ(history.damaged, 0);
   EXPECT_EQ(history.series.size(), 3u);
-  EXPECT_EQ(history.of("memory.weights"), (io::Series{{1, 3}, {2, 4}}));
-  EXPECT_EQ(history.of("idle_share.1"), (io::Series{{1, 0.25}}));
+  EXPECT_EQ(history.series_of("memory.weights"), (io::Series{{1, 3}, {2, 4}}));
+  EXPECT_EQ(history.series_of("idle_share.1"), (io::Series{{1, 0.25}}));
   EXPECT_EQ(history.lists.at("expert_load.1"), (std::vector<double>{6, 7}));
 }
 
@@ -104,7 +104,7 @@ TEST_F(RunFiles, ALineOfAMillionObjectsIsDamaged) {
   const auto history = io::read_metrics(folder_ + "/metrics.jsonl",
                                         [](const std::string&) { return true; });
   EXPECT_EQ(history.damaged, 1);
-  EXPECT_EQ(history.of("loss"), (io::Series{{2, 1}}));
+  EXPECT_EQ(history.series_of("loss"), (io::Series{{2, 1}}));
 }
 
 TEST_F(RunFiles, StateComesFromTheFiles) {

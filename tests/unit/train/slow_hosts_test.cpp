@@ -92,17 +92,17 @@ TEST(StepTotals, HostsThatShareASlotChangeFromStepToStep) {
 }
 
 TEST(RankedValue, KeepsOrderRankAndValue) {
-  using engine::from_order;
-  using engine::in_order;
+  using engine::from_ordered_double;
+  using engine::to_ordered_double;
   for (const double value : {1e-9, 0.5, 1.0, 1.3, 7e5})
     for (const int rank : {0, 1, 99999, (1 << 24) - 1}) {
-      const auto back = from_order(in_order({value, rank}));
+      const auto back = from_ordered_double(to_ordered_double({value, rank}));
       ASSERT_TRUE(back);
       EXPECT_EQ(back->rank, rank);
       EXPECT_NEAR(back->value / value, 1.0, 4e-9);
-      EXPECT_GT(in_order({1.0001 * value, 0}), in_order({value, rank}));
+      EXPECT_GT(to_ordered_double({1.0001 * value, 0}), to_ordered_double({value, rank}));
     }
-  EXPECT_FALSE(from_order(0.0));
+  EXPECT_FALSE(from_ordered_double(0.0));
 }
 
 }  // namespace
