@@ -70,6 +70,8 @@ void check_key_parts(const std::string& text) {
 }
 
 void check_is_text(const std::string& text) {
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
+    throw TomlError("is text in UTF-16: save it in UTF-8", 0, 0);
   const auto zero = text.find('\0');
   if (zero != std::string::npos)
     throw TomlError(format("not a text file: byte {} is zero", zero), 0, 0);

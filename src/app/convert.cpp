@@ -330,6 +330,10 @@ int convert(comm::World& world, const Arguments& given) {
     arguments.parse(usage, known, 2, 2);
     from = without_slashes(arguments.words()[0]);
     to = without_slashes(arguments.words()[1]);
+    const std::string name = last_name_of(to);
+    require(!name.empty() && name != "." && name != "..", Status::cannot_create,
+            "'{}' is a folder that is there: name a new one for the result",
+            arguments.words()[1]);
     options.dtype = read_dtype(arguments);
     options.quantize = read_quantize(arguments);
     merging = read_merging(arguments);

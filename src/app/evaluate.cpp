@@ -20,7 +20,9 @@
 #include "app/model_text.hpp"
 #include "app/placement_options.hpp"
 #include "app/result_path.hpp"
+#include "base/directory.hpp"
 #include "base/log.hpp"
+#include "base/path.hpp"
 #include "base/system_reason.hpp"
 #include "base/temporary_files.hpp"
 #include "data/text_source.hpp"
@@ -174,6 +176,7 @@ class LogitsWriter {
 void check_logits(const std::string& path, const std::string& data) {
   constexpr std::string_view what = "file of logits";
   check_result(path, {data}, "--logits");
+  Directory(parent_of(path)).require_file(last_name_of(path));
   check_replaced(path, {hdf5_beginning}, what);
   std::error_code none;
   if (std::filesystem::exists(path, none) && std::filesystem::file_size(path, none) > 0)

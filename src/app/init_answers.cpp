@@ -10,6 +10,7 @@
 #include "app/tokenizer_option.hpp"
 #include "base/cpu_place.hpp"
 #include "base/cuda_devices.hpp"
+#include "base/error.hpp"
 #include "base/number.hpp"
 #include "launch/memory_limit.hpp"
 
@@ -50,7 +51,17 @@ void settle_vocabulary(const Arguments& arguments, InitAnswers& out) {
 
 void ask_model(const Arguments& arguments, Interview& interview, InitAnswers& out) {
   const auto take = [&](const std::string& word) {
-    out.model = is_size(word) ? sized_model(word) : read_named_model(word);
+    if (is_size(word)) {
+      out.model = sized_model(word);
+      return;
+    }
+    try {
+      out.model = read_named_model(word);
+    } catch (const Error& error) {
+      if (error.status() != Status::missing_input) throw;
+      throw Error(error.status(),
+                  format("{}; the sizes are {}", error.what(), size_words()));
+    }
   };
   if (!arguments.words().empty()) return take(arguments.words().front());
   interview.ask("--model",

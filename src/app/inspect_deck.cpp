@@ -18,6 +18,7 @@
 #include "data/text_source.hpp"
 #include "engine/documents.hpp"
 #include "io/deck_toml.hpp"
+#include "io/deck_value.hpp"
 #include "text/tokenizer.hpp"
 #include "train/sample_row.hpp"
 #include "train/sample_turns.hpp"
@@ -124,8 +125,8 @@ void print_deck_value(const Arguments& arguments) {
     return io::full_name(key) == name;
   });
   require(known, Status::command_line,
-          "--value {}: decks have no such key: trireme help deck lists them",
-          io::shorten(name, 80));
+          "--value {}: {} (trireme help deck lists all keys)", io::shorten(name, 80),
+          io::unknown_key_text(name, table));
   const std::vector<std::string>& words = arguments.words();
   const io::Deck deck =
       config::load_with_model(words.front(), std::span(words).subspan(1), read_model);

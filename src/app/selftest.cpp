@@ -9,6 +9,7 @@
 #include "app/deck_arguments.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "base/path.hpp"
 #include "base/version.hpp"
 #include "base/writable_folder.hpp"
 #include "kernels/runtime/runtime.hpp"
@@ -84,7 +85,9 @@ void require_speed(const Arguments& arguments) {
 }
 
 // Before all is measured for a list that cannot be written.
-void require_folder_of(const std::string& path) {
+void require_place_of(const std::string& path) {
+  require(!is_folder(path), Status::cannot_create,
+          "--exclude {}: is a folder: name a file in it", path);
   const auto slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const std::string why = why_no_files_in(folder);
@@ -114,7 +117,7 @@ int measure_speed(comm::World& world, const Arguments& arguments,
   world.agree([&] {
     options = speed_options(arguments, fault);
     require_named(arguments, names, fault);
-    if (options.exclude && world.rank() == 0) require_folder_of(*options.exclude);
+    if (options.exclude && world.rank() == 0) require_place_of(*options.exclude);
   });
   if (arguments.has("--list")) {
     for (const std::string_view name : names)

@@ -14,4 +14,8 @@ namespace trireme::config {
 // model's real shape. Read again it gives the same configuration.
 std::string resolved_deck(const std::string& effective, const RunConfig& config);
 
+// The value, as TOML, that a key has where it leaves it to others (0 or "auto"): what it
+// is of this model. "" for keys that do not.
+std::string resolved_value(const io::DeckKey& key, const model::ModelConfig& model);
+
 }  // namespace trireme::config

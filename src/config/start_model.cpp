@@ -7,6 +7,7 @@
 
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
+#include "config/resolved_deck.hpp"
 #include "io/deck_toml.hpp"
 
 namespace trireme::config {
@@ -232,7 +233,8 @@ io::Deck load_with_model(const std::string& path, std::span<const std::string> o
     const std::string name = full_name(key), value = model.value_text(key);
     if (is_left_open(deck, key)) {
       open.push_back(name + "=" + value);
-    } else if (deck.sound(key) && !is_free(name) && deck.value_text(key) != value) {
+    } else if (deck.sound(key) && !is_free(name) && deck.value_text(key) != value &&
+               deck.value_text(key) != resolved_value(key, m)) {
       problems.push_back(
           {deck.where(key), name, deck.value_text(key),
            format("differs from {}, which '{}' has (model.from): remove the "

@@ -197,6 +197,8 @@ std::string folder_config_text(const ModelConfig& m, DType dtype,
               (m.any_length() || m.positions() <= before.model.positions());
     is_quantized = before.quantization.kind != Quantization::Kind::none;
   }
+  // Left out, they would be the class's own tokens.
+  if (kept.empty()) json["bos_token_id"] = json["eos_token_id"] = nullptr;
   if (!is_kept) {
     json["architectures"] = {row->class_name};
     json["model_type"] = row->model_type;

@@ -134,9 +134,111 @@ TEST(FolderKeys, WhatDividesQueriesIsWrittenWhole) {
     m.attention.query_scalar = 0;
     const std::string text = folder_config_text(m, DType::f32, "");
     EXPECT_NE(text.find(R"("query_pre_attn_scalar": 256,)"), std::string::npos) << text;
-    m.attention.query_scalar = 7.5;
+  }
+}
+
+// A model that a class of transformers would compute otherwise, or could not read, is
+// refused by the key that says so.
+TEST(FolderKeys, WhatAClassComputesOtherwiseIsNotWritten) {
+  using kernels::RopeScaling, kernels::RopeScalingKind;
+  const auto refuses = [](const model::ModelConfig& m, const std::string& key) {
+    EXPECT_NE(why_not_expressible(m).find(key), std::string::npos)
+        << key << ": " << why_not_expressible(m);
+  };
+  const auto model_of = [](const char* type, const std::string& more = "") {
+    model::ModelConfig m = parse(llama(more, type)).model;
+    EXPECT_EQ(why_not_expressible(m), "") << type;
+    return m;
+  };
+  const auto scaled = [](RopeScalingKind kind, double original) {
+    return RopeScaling{.kind = kind, .factor = 2, .original = original};
+  };
+
+  auto m = model_of("llama");
+  for (const auto kind : {RopeScalingKind::linear, RopeScalingKind::llama3}) {
+    m.rope_scaling = scaled(kind, kind == RopeScalingKind::linear ? 0 : 32);
+    EXPECT_EQ(why_not_expressible(m), "");
+    m.rope_scaling.attention_factor = 1.25;
+    refuses(m, "model.rope.attention_factor = 1.25");
+  }
+  m.rope_scaling = scaled(RopeScalingKind::llama3, 12.5);
+  refuses(m, "model.rope.original = 12.5");
+
+  m = model_of("gemma3_text", R"("sliding_window":8)");
+  m.rope_scaling = scaled(RopeScalingKind::linear, 0);
+  EXPECT_EQ(why_not_expressible(m), "") << "windows turn by a base of their own";
+  m.sliding_rope_theta = 0;
+  refuses(m, "model.window and model.rope.scaling");
+  m = model_of("olmo3");
+  m.rope_scaling = scaled(RopeScalingKind::yarn, 32);
+  m.window = 0;
+  EXPECT_EQ(why_not_expressible(m), "");
+  m.rope_scaling.whole_pairs = false;
+  refuses(m, "model.rope.whole_pairs = false");
+
+  m = model_of("gemma2");
+  m.attention.query_scalar = 7.5;
+  refuses(m, "model.query_scalar = 7.5");
+  m = model_of("gemma2");
+  m.own_head_width = 8;
+  m.hidden = 26;
+  refuses(m, "a model.hidden that is no multiple of model.heads");
+  m.architecture = model::Architecture::llama;
+  m.logit_cap = m.attention.cap = m.attention.query_scalar = 0;
+  m.window = 0;
+  m.layer_types = {};
+  m.mlp.activation = {};
+  EXPECT_NE(folder_config_text(m, DType::f32, "").find("MistralForCausalLM"),
+            std::string::npos)
+      << "whose class takes any width";
+
+  std::string latent = llama(R"("kv_lora_rank":12,"q_lora_rank":16,"qk_nope_head_dim":8,)"
+                             R"("qk_rope_head_dim":4,"v_head_dim":8,"n_group":1,)"
+                             R"("topk_group":1,"num_experts_per_tok":1)",
+                             "deepseek_v2");
+  latent.erase(latent.find(R"("num_key_value_heads":2,)"), 24);
+  m = parse(latent).model;
+  EXPECT_EQ(why_not_expressible(m), "");
+  m.attention.latent.neighbours = false;
+  refuses(m, "model.latent.neighbours = false");
+  m.attention.latent.neighbours = true;
+  m.attention.latent.width = 13;
+  refuses(m, "model.latent.width = 13");
+  m.attention.latent.width = 12;
+  m.moe.shared_feed_forward = 5;
+  refuses(m, "model.moe.shared_feed_forward = 5");
+
+  m = parse(R"({"model_type":"gpt2"})").model;
+  m.residual.pad_token = 3;
+  refuses(m, "model.embedding.pad_token = 3");
+}
+
+// Classes that read a number of positions in any case get one, with layers that see all.
+TEST(FolderKeys, NoWindowIsANumberWhereTheClassReadsOne) {
+  for (const char* type : {"gemma2", "gemma3_text"}) {
+    auto m = parse(llama("", type)).model;
+    m.window = 0;
+    m.layer_types = {};
+    m.sliding_rope_theta = 0;
+    const std::string text = folder_config_text(m, DType::f32, "");
+    EXPECT_NE(text.find(R"("sliding_window": 64)"), std::string::npos) << text;
     expect_both_ways(m);
   }
+}
+
+// Widths of heads are known before the numbers that longrope has for each pair.
+TEST(FolderKeys, LongropeOfLatentAttentionCountsItsOwnPairs) {
+  std::string text = llama(
+      R"("kv_lora_rank":12,"q_lora_rank":16,"qk_nope_head_dim":8,"qk_rope_head_dim":4,)"
+      R"("v_head_dim":8,"rope_scaling":{"type":"longrope","short_factor":[1.0,1.5],)"
+      R"("long_factor":[2.0,3.0],"original_max_position_embeddings":32,)"
+      R"("mscale_all_dim":-0.75})",
+      "deepseek_v3");
+  text.erase(text.find(R"("num_key_value_heads":2,)"), 24);
+  const auto m = parse(text).model;
+  EXPECT_EQ(m.rope_scaling.long_divisors, (std::vector<double>{2, 3}));
+  EXPECT_LT(m.attention.latent.score_factor, 1);
+  expect_both_ways(m);
 }
 
 // As transformers writes them with save_original_format=False: a tensor of all experts,

@@ -211,6 +211,7 @@ TEST(Deck, SyntaxErrors) {
       {"[run\nsteps = 1", "x.toml:1:"},
       {"run.name = \"\xff\xfe\"", "utf-8"},
       {std::string("run\0steps", 9), "x.toml: not a text file: byte 3 is zero"},
+      {std::string("\xff\xfer\0", 4), "x.toml: is text in UTF-16: save it in UTF-8"},
       {"run.steps = " + std::string(10000, '['), "nest"},
       {"a" + std::string(30, '.') + " = 1", "x.toml:1:17: a key has more than 16 parts"},
       {"run.steps = 1 2", "x.toml:1:"},
