@@ -166,6 +166,7 @@ TEST(FolderKeys, WhatAClassComputesOtherwiseIsNotWritten) {
 
   m = model_of("gemma3_text", R"("sliding_window":8)");
   m.rope_scaling = scaled(RopeScalingKind::linear, 0);
+  m.sliding_rope_theta = 5000;
   EXPECT_EQ(why_not_expressible(m), "") << "windows turn by a base of their own";
   m.sliding_rope_theta = 0;
   refuses(m, "model.window and model.rope.scaling");
@@ -230,7 +231,7 @@ TEST(FolderKeys, NoWindowIsANumberWhereTheClassReadsOne) {
 TEST(FolderKeys, LongropeOfLatentAttentionCountsItsOwnPairs) {
   std::string text = llama(
       R"("kv_lora_rank":12,"q_lora_rank":16,"qk_nope_head_dim":8,"qk_rope_head_dim":4,)"
-      R"("v_head_dim":8,"rope_scaling":{"type":"longrope","short_factor":[1.0,1.5],)"
+      R"("v_head_dim":8,"rope_scaling":{"type":"longrope","factor":2.0,"short_factor":[1.0,1.5],)"
       R"("long_factor":[2.0,3.0],"original_max_position_embeddings":32,)"
       R"("mscale_all_dim":-0.75})",
       "deepseek_v3");

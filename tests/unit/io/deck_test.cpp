@@ -204,7 +204,7 @@ TEST(Deck, AllProblemsAtOnceInTheOrderOfTheFile) {
 }
 
 TEST(Deck, SyntaxErrors) {
-  const std::array<std::array<std::string, 2>, 9> cases = {{
+  const std::array<std::array<std::string, 2>, 10> cases = {{
       {"run.steps = ", "x.toml:1:"},
       {"run.steps = 1\nrun.steps = 2", "x.toml:2:"},
       {"run.steps = 99999999999999999999", "64"},
