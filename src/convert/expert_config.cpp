@@ -144,8 +144,12 @@ void require_expressible_experts(const ModelConfig& m, const HuggingFaceRow& row
         "model.moe.normalise", word(moe.normalise));
   needs(moe.groups.groups == 1 || moe.groups.counted == row.group_counts,
         "model.moe.group_counts", moe.groups.counted);
-  needs(moe.groups.groups == 1 || moe.experts / moe.groups.groups >= row.group_counts,
-        "model.moe.groups", moe.groups.groups);
+  require(
+      moe.groups.groups == 1 || moe.experts / moe.groups.groups >= row.group_counts,
+      Status::bad_content,
+      "model.moe.groups = {} leaves fewer experts in a group than the {} that {} judges "
+      "it by: the model cannot be written as a Hugging Face folder",
+      moe.groups.groups, row.group_counts, row.class_name);
   needs(!keys.moe.shared_feed_forward.empty() ||
             m.shared_width() == moe.shared_experts * m.expert_width(),
         "model.moe.shared_feed_forward", moe.shared_feed_forward);

@@ -45,6 +45,17 @@ field "$work/fp16_precision.loss_scale=1e8_precision.loss_scale_interval=2/metri
   overflows >"$work/a"
 check "fp16 at a scale that is too large: steps were skipped" grep -q '[1-9]' "$work/a"
 
+# A start from a model has no history, whatever that was trained with: its first step scales
+# as with te_current.
+for recipe in te_delayed te_current; do
+  run 4 train $deck run.directory="$work/from_$recipe" $fits precision.compute=fp8 \
+    precision.recipe=$recipe run.steps=1 optimizer.schedule.warmup=0 \
+    model.from="$work/whole_fp8_precision.recipe=te_delayed"
+  check "$recipe starts from a model" test "$status" = 0
+  field "$work/from_$recipe/metrics.jsonl" loss >"$work/$recipe"
+done
+check "without a history" cmp "$work/te_delayed" "$work/te_current"
+
 # A time limit stops a run as a signal does.
 run 2 train $deck run.directory="$work/limit" $short run.steps=100000 \
   optimizer.schedule.name=constant checkpoint.every=0 run.time_limit=3
