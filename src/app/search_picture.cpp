@@ -22,14 +22,14 @@ constexpr double gibi = 1024.0 * 1024 * 1024;
 constexpr auto style = R"(<style>
   .page { fill: #ffffff } .text { fill: #222222 } .grid { stroke: #dddddd }
   .frame { fill: none; stroke: #444444 }
-  .screened { fill: #999999; fill-opacity: 0.45 } .planned { fill: #0072b2 }
+  .estimated { fill: #999999; fill-opacity: 0.45 } .planned { fill: #0072b2 }
   .frontier { fill: none; stroke: #d55e00; stroke-width: 2 }
   .winner { fill: none; stroke: #d55e00; stroke-width: 2.5 }
   .room { stroke: #222222; stroke-width: 1.5; stroke-dasharray: 6 4 }
   @media (prefers-color-scheme: dark) {
     .page { fill: #16181d } .text { fill: #e6e6e6 } .grid { stroke: #3a3d45 }
     .frame { stroke: #b0b0b0 }
-    .screened { fill: #a0a0a0; fill-opacity: 0.4 } .planned { fill: #56b4e9 }
+    .estimated { fill: #a0a0a0; fill-opacity: 0.4 } .planned { fill: #56b4e9 }
     .frontier, .winner { stroke: #e69f00 } .room { stroke: #e6e6e6 }
   }
 </style>
@@ -101,14 +101,14 @@ std::string axes(const Frame& frame) {
 }
 
 // One dot for all that fall on the same few pixels.
-std::string screened(const plan::SearchResult& result, const Frame& frame) {
+std::string estimated(const plan::SearchResult& result, const Frame& frame) {
   std::set<std::pair<int, int>> taken;
   std::string out;
   for (const plan::Estimate& one : result.estimated) {
     if (!frame.shows(one.bytes, one.seconds)) continue;
     const double x = frame.x(one.bytes), y = frame.y(one.seconds);
     if (taken.emplace(static_cast<int>(x / 6), static_cast<int>(y / 6)).second)
-      out += dot("screened", x, y, 2);
+      out += dot("estimated", x, y, 2);
   }
   return out;
 }
@@ -135,8 +135,8 @@ std::string frontier(const plan::SearchResult& result, const Frame& frame) {
 
 std::string legend() {
   const double y = height - 18;
-  return dot("screened", left + 6, y - 4, 3) +
-         text_at(left + 16, y, "start", "screened, fits") +
+  return dot("estimated", left + 6, y - 4, 3) +
+         text_at(left + 16, y, "start", "estimated, fits") +
          dot("planned", left + 136, y - 4, 4) +
          text_at(left + 146, y, "start", "planned exactly") +
          line_of("frontier", left + 262, y - 4, left + 286, y - 4) +
@@ -157,7 +157,7 @@ std::string search_picture(const plan::SearchResult& result, const plan::MemoryR
   out += style;
   out += "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n";
   out += text_at(left + inner_width / 2, 22, "middle", title, " font-weight=\"bold\"");
-  out += axes(frame) + screened(result, frame);
+  out += axes(frame) + estimated(result, frame);
   for (const plan::PlannedCandidate& one : result.planned)
     if (frame.shows(one.bytes, one.seconds()))
       out += dot("planned", frame.x(one.bytes), frame.y(one.seconds()), 3.5);

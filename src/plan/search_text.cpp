@@ -113,7 +113,7 @@ std::string estimate_text(const SearchResult& result) {
     high = std::max(high, off);
   }
   std::string certain = format(
-      "no deck that was not planned can beat the first {}, if the screen says at "
+      "no deck that was not planned can beat the first {}, if the estimate says at "
       "most {} too much",
       result.proven, percent(estimate_margin));
   if (result.proven == 0)
@@ -132,11 +132,11 @@ std::string estimate_text(const SearchResult& result) {
 std::string describe(const SearchResult& result, const SearchSpace& space,
                      const MemoryRoom& room, std::size_t top) {
   std::string text = format(
-      "search    {} decks: {} refused by the deck's rules, {} too large by the screen, "
+      "search    {} decks: {} refused by the deck's rules, {} too large by the estimate, "
       "{} planned exactly\n",
       result.candidates, result.refused, result.too_large, result.planned.size());
   if (result.ranked.empty()) return text;
-  text += format("screen    {}\n", estimate_text(result));
+  text += format("estimate  {}\n", estimate_text(result));
   text += format("best      of those that fit {} a rank\n",
                  room.bytes > 0 ? human_bytes(room.bytes) : std::string("any memory of"));
   text += table(result, space, top);
