@@ -62,11 +62,10 @@ ModelText open_text(const Arguments& arguments, const config::RunConfig& config,
   const std::string path = tokenizer_path(arguments, config);
   if (path.empty() && need == TextNeed::if_there) return text;
   require_tokenizer(arguments, path);
-  require(
-      !path.empty(), Status::command_line,
-      "the checkpoint names no tokenizer (its deck has data.source = \"{}\"): give "
-      "--tokenizer, or --prompt-tokens",
-      name_of(config.data.kind));
+  require(!path.empty(), Status::command_line,
+          "the checkpoint names no tokenizer (its deck has data.source = \"{}\"): give "
+          "--tokenizer, or --prompt-tokens",
+          name_of(config.data.kind));
   text.tokenizer.emplace(path);
   require(text.tokenizer->vocabulary() <= config.model.vocabulary, Status::bad_content,
           "{}: has {} tokens, more than the model's vocabulary of {}: it is another "

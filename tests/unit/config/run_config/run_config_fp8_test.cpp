@@ -56,6 +56,15 @@ TEST(RunConfigFp8, Bf16ComesWithAllThatHasToChange) {
                   {"precision.compute=bf16", "precision.recipe=auto"});
 }
 
+TEST(RunConfigFp8, TheLossScaleBeginsAboveItsFloor) {
+  expect_mended(
+      {"precision.compute=fp16", "precision.loss_scale=2",
+       "precision.loss_scale_floor=4"},
+      {"precision.loss_scale_floor = 4.0 is more than precision.loss_scale = 2.0",
+       "write precision.loss_scale_floor = 2 or less"},
+      {"precision.loss_scale_floor=2"});
+}
+
 // The scale of a loss in fp16.
 TEST(RunConfigFp8, Bf16InsteadOfFp16ComesWithTheRecipe) {
   expect_mended({"precision.error_feedback=true", "precision.compute=fp16",
