@@ -50,6 +50,7 @@ double elements_of(const std::vector<Param*>& params) {
 double state_bytes(const infer::LoadedModel& model) {
   const model::ModelConfig& m = model.config();
   const Range layers = model.stage().config().blocks;
+  if (!m.has_linear()) return 0;
   const infer::StateShapes shapes = infer::state_shapes(model);
   const auto bytes_of = [](const Shape& shape, DType type) {
     return static_cast<double>(shape.elements()) * static_cast<double>(size_of(type));

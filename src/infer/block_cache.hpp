@@ -35,7 +35,7 @@ struct CacheRows {
 };
 CacheRows cache_rows(const LoadedModel& model);
 
-// What a layer with linear attention of this rank keeps of one text: the last inputs of
+// Of a model with linear attention: what a layer of this rank keeps of one text: the last inputs of
 // its convolution [taps - 1, channels], in the model's type, and the state of the delta
 // rule [value heads, key width x value width], in accumulator_of() that type.
 struct StateShapes {
