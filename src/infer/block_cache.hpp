@@ -35,9 +35,9 @@ struct CacheRows {
 };
 CacheRows cache_rows(const LoadedModel& model);
 
-// Of a model with linear attention: what a layer of this rank keeps of one text: the last inputs of
-// its convolution [taps - 1, channels], in the model's type, and the state of the delta
-// rule [value heads, key width x value width], in accumulator_of() that type.
+// What a layer of this rank keeps of one text in a model with linear attention: the last
+// inputs of the convolution [taps - 1, channels], in the model's type, and the state of
+// the delta rule [value heads, key width x value width], in accumulator_of() that type.
 struct StateShapes {
   Shape tail, state;
 };
