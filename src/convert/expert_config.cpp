@@ -69,14 +69,14 @@ void read_experts(const ConfigFields& fields, const HuggingFaceRow& row, ModelCo
           ? d.moe.normalise
           : fields.flag(keys.moe.normalise, !normalise_null && d.moe.normalise);
   moe.scaling = fields.real(keys.moe.scaling, d.moe.scaling, 0, 1e6);
-  moe.router = row.router;
-  moe.choice_bias = row.choice_bias;
+  moe.router = row.router.score;
+  moe.choice_bias = row.router.choice_bias;
   const bool without_groups = !keys.moe.group_method.empty() &&
                               fields.text(keys.moe.group_method, "greedy") == "greedy";
   if (!without_groups) {
     moe.groups.groups =
         fields.integer(keys.moe.groups, d.moe.groups, 1, kernels::most_expert_groups);
-    if (moe.groups.groups > 1) moe.groups.counted = row.group_counts;
+    if (moe.groups.groups > 1) moe.groups.counted = row.router.group_counts;
     moe.groups.used =
         fields.integer(keys.moe.groups_used, d.moe.groups_used, 1, moe.groups.groups);
   }
@@ -138,18 +138,20 @@ void require_expressible_experts(const ModelConfig& m, const HuggingFaceRow& row
   const auto word = [](bool flag) { return flag ? "true" : "false"; };
   const bool biased = moe.choice_bias || moe.bias_update_rate > 0;
   const bool sigmoid = moe.router == kernels::RouterScore::sigmoid;
-  needs(moe.router == row.router, "model.moe.router", sigmoid ? "sigmoid" : "softmax");
-  needs(biased == row.choice_bias, "model.moe.choice_bias", word(biased));
+  needs(moe.router == row.router.score, "model.moe.router",
+        sigmoid ? "sigmoid" : "softmax");
+  needs(biased == row.router.choice_bias, "model.moe.choice_bias", word(biased));
   needs(moe.normalise == row.defaults.moe.normalise || !keys.moe.normalise.empty(),
         "model.moe.normalise", word(moe.normalise));
-  needs(moe.groups.groups == 1 || moe.groups.counted == row.group_counts,
+  needs(moe.groups.groups == 1 || moe.groups.counted == row.router.group_counts,
         "model.moe.group_counts", moe.groups.counted);
   require(
-      moe.groups.groups == 1 || moe.experts / moe.groups.groups >= row.group_counts,
+      moe.groups.groups == 1 ||
+          moe.experts / moe.groups.groups >= row.router.group_counts,
       Status::bad_content,
       "model.moe.groups = {} leaves fewer experts in a group than the {} that {} judges "
       "it by: the model cannot be written as a Hugging Face folder",
-      moe.groups.groups, row.group_counts, row.class_name);
+      moe.groups.groups, row.router.group_counts, row.class_name);
   needs(!keys.moe.shared_feed_forward.empty() ||
             m.shared_width() == moe.shared_experts * m.expert_width(),
         "model.moe.shared_feed_forward", moe.shared_feed_forward);

@@ -304,7 +304,6 @@ bool can_say_rope(const HuggingFaceRow& row, const ModelConfig& m) {
   return (m.rope_width == 0 || !row.rope.part.empty() || m.row().latent) &&
          (m.rope_layers.empty() || row.rope.some_layers) &&
          (m.sliding_rope_theta == 0 || row.rope.by_kind) &&
-         // Layers with a window are not scaled there.
          (!scaled || !row.rope.by_kind || m.window == 0 || m.sliding_rope_theta > 0) &&
          (!scaled || !row.rope.longrope_only || kind == RopeScalingKind::longrope);
 }

@@ -149,6 +149,13 @@ struct NeutralKey {
   std::string_view key, value;
 };
 
+// How experts are chosen, where a class has one way.
+struct RouterRule {
+  kernels::RouterScore score = kernels::RouterScore::softmax;
+  bool choice_bias = false;
+  std::int64_t group_counts = 2;
+};
+
 struct HuggingFaceRow {
   std::string_view model_type, class_name;
   std::string_view architecture;     // the name of its row
@@ -174,10 +181,7 @@ struct HuggingFaceRow {
   StacksToo stacks_too{};  // ... or lies in these
   // Layers after the model's predict further tokens, and are left out.
   bool further_layers = false;
-  // How experts are chosen, where the class has one way.
-  kernels::RouterScore router = kernels::RouterScore::softmax;
-  bool choice_bias = false;
-  std::int64_t group_counts = 2;
+  RouterRule router{};
   bool leaves_padding = true;  // the embedding of pad_token_id, in training
   // Its configuration takes no hidden size that is not a multiple of the heads, whatever
   // their width is.

@@ -108,7 +108,7 @@ constexpr HuggingFaceRow deepseek_v2() {
   row.keys.moe.experts_too = "num_experts";
   row.keys.moe.group_method = "topk_method";
   row.keys.mlp_bias = "mlp_bias";
-  row.group_counts = 1;
+  row.router.group_counts = 1;
   row.hidden_of_heads = true;
   return row;
 }
@@ -133,8 +133,8 @@ constexpr HuggingFaceRow deepseek_v3() {
   HuggingFaceRow row = deepseek("deepseek_v3", "DeepseekV3ForCausalLM", d);
   row.keys.moe.normalise = "norm_topk_prob";
   row.keys.neighbours = "rope_interleave";
-  row.router = kernels::RouterScore::sigmoid;
-  row.choice_bias = true;
+  row.router.score = kernels::RouterScore::sigmoid;
+  row.router.choice_bias = true;
   return row;
 }
 

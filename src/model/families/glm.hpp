@@ -49,8 +49,8 @@ constexpr HuggingFaceRow glm4_moe() {
   row.rope = {.part = "partial_rotary_factor", .default_part = 0.5};
   row.stacks_too.parts = experts_as_held;
   row.further_layers = true;
-  row.router = kernels::RouterScore::sigmoid;
-  row.choice_bias = true;
+  row.router.score = kernels::RouterScore::sigmoid;
+  row.router.choice_bias = true;
   return row;
 }
 
