@@ -211,7 +211,8 @@ forbidden+='|gives no reason|malloc\(\)|free\(\)|corrupted size|double free|stac
 forbidden+='|buffer overflow detected|Process received signal|what\(\): |basic_string|vector::'
 forbidden+='|std::bad_alloc|\bstod\b|\bstoi\b'
 
-errors() { grep -ac '^trireme: error' "$case_folder/out"; }
+# The launcher may forward an error between two halves of a line of standard output.
+errors() { grep -ac 'trireme: error' "$case_folder/out"; }
 
 # well_behaved STATUSES: the last run left with one of them, with one message if it failed
 # and none if it did not, and without words of libraries. Statuses above 128 are those of a
