@@ -43,13 +43,11 @@ void judge(const std::string& directory, RunState& state) {
   state.steps = status->steps;
   state.status = status->status;
   if (state.phase == RunPhase::running) return;
-  if (const auto holder =
-          status->running ? io::RunLock::holder(directory) : std::nullopt) {
-    state.phase = RunPhase::running;  // it began between the two looks
-    state.note = holder->describe();
-  } else if (status->running) {
-    state.phase = RunPhase::failed;
-    state.note = "was killed";
+  if (status->running) {
+    // It may have begun between the two looks.
+    const auto holder = io::RunLock::holder(directory);
+    state.phase = holder ? RunPhase::running : RunPhase::failed;
+    state.note = holder ? holder->describe() : "was killed";
   } else if (status->status == Status::done) {
     state.phase = RunPhase::done;
   } else if (status->status == Status::run_again) {

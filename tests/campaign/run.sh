@@ -102,7 +102,7 @@ say() {
   {
     echo "FAILED $1 $2: $verdict"
     [ -s "$case_folder/what" ] && sed 's/^/    what: /' "$case_folder/what"
-    { grep -a "^trireme: error" "$case_folder/out" | head -n 3; tail -n 3 "$case_folder/out"; } 2>/dev/null |
+    { grep -a "trireme: error" "$case_folder/out" | head -n 3; tail -n 3 "$case_folder/out"; } 2>/dev/null |
       cut -c1-240 | sed 's/^/    out:  /'
     echo "    again: tests/campaign/run.sh --seed $seed --class $1 --case $2"
   } >"$case_folder/said"
