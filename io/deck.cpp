@@ -144,6 +144,21 @@ std::string Deck::effective() const {
   return out;
 }
 
+std::string Deck::given_text() const {
+  std::string out;
+  std::string_view section;
+  for (const auto& key : table_) {
+    const std::string name = full_name(key);
+    if (!given(name)) continue;
+    if (key.section != section) {
+      section = key.section;
+      out += (out.empty() ? "[" : "\n[") + std::string(section) + "]\n";
+    }
+    out += std::string(key.name) + " = " + value_text(name) + "\n";
+  }
+  return out;
+}
+
 std::vector<std::string> Deck::unread() const {
   std::vector<std::string> out;
   for (const auto& [key, value] : values_)

@@ -14,6 +14,8 @@
 
 namespace trireme::io {
 
+struct DeckFile;
+
 // One problem found in a deck. Printed as "file:line:column: key = value: text"; `where`
 // is "command line" for an override; key and value may be empty.
 struct DeckProblem {
@@ -43,15 +45,15 @@ struct DeckValue {
 // Key values in force. Every key of the table has a value.
 class Deck {
  public:
-  // Reads the file (at most 1 MiB), applies the overrides "section.key=value" in order
-  // and checks everything: syntax, unknown keys and sections (naming the nearest known
-  // one by Damerau-Levenshtein distance), types, ranges, choices, required keys. All
-  // problems are collected before any is thrown. Throws Error(missing_input) when the
-  // file cannot be read, Error(command_line) when only overrides are wrong, else
-  // Error(bad_content); the message has one line a problem.
+  // Reads the file (at most 1 MiB) and those that it includes, applies the overrides
+  // "section.key=value" in order and checks everything: syntax, unknown keys and sections
+  // (naming the nearest known one by Damerau-Levenshtein distance), types, ranges,
+  // choices, required keys. All problems are collected before any is thrown. Throws
+  // Error(missing_input) when the file cannot be read, Error(command_line) when only
+  // overrides are wrong, else Error(bad_content); the message has one line a problem.
   static Deck load(const std::string& path, std::span<const std::string> overrides,
                    std::span<const DeckKey> table);
-  // The same from text; `name` stands for the file in messages.
+  // The same from text, which includes no files; `name` stands for the file in messages.
   static Deck parse(const std::string& text, const std::string& name,
                     std::span<const std::string> overrides,
                     std::span<const DeckKey> table);
@@ -105,10 +107,17 @@ class Deck {
   // The whole table with the values in force, as a TOML deck with the doc of each key as
   // comment. Parsed again it gives itself, to the byte.
   std::string effective() const;
+  // A deck of the keys that are given, with the values in force.
+  std::string given_text() const;
   // Keys of the table that were never read by a key object: a test holds this empty.
   std::vector<std::string> unread() const;
 
  private:
+  static Deck read_leniently(std::span<const DeckFile> files, const std::string& name,
+                             std::span<const std::string> overrides,
+                             std::span<const DeckKey> table,
+                             std::span<const std::string> presets,
+                             const std::string& presets_from);
   const DeckValue& value(std::string_view key) const;
   const DeckValue& read(const DeckKey& key, KeyType a, KeyType b) const;
   const std::string& word(const DeckKey& key) const;

@@ -103,6 +103,9 @@ std::string nearest_key(const std::string& name, std::span<const DeckKey> table)
 }
 
 std::string unknown_key_text(const std::string& name, std::span<const DeckKey> table) {
+  if (name == "include" || name.ends_with(".include"))
+    return "is no key: a line of a deck's file, above its first section, names the decks "
+           "that it includes, as include = \"models/base.toml\"";
   // 1. The nearest key.
   std::string best = nearest_key(name, table);
   // Another program's name for a key of this table says more than likeness does, but

@@ -1,30 +1,26 @@
-// Reading a deck: file, then overrides, then every check against the table of keys.
+// Reading a deck: its files, then overrides, then every check against the table of keys.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <climits>
-#include <filesystem>
+#include <compare>
 #include <functional>
-#include <tuple>
 
 #include "io/deck.hpp"
+#include "io/deck_include.hpp"
 #include "io/deck_toml.hpp"
 #include "io/deck_value.hpp"
-#include "io/files.hpp"
 #include "io/peer_names.hpp"
 
 namespace trireme::io {
 
 namespace {
 
-// A deck with 10,000 paths of 80 characters has less. Parsing takes some 150 bytes for
-// each, on every rank at once.
-constexpr std::int64_t most_bytes = std::int64_t{1} << 20;
 // The deck in force, as checkpoints have it: with every key, and with quotes escaped.
-constexpr std::int64_t most_stored_bytes = 2 * most_bytes + (std::int64_t{1} << 18);
+constexpr std::int64_t most_stored_bytes = (2 << 20) + (std::int64_t{1} << 18);
 // Beyond this many problems no nearest key is sought: a wrong file of megabytes must not
 // take minutes to refuse.
 constexpr std::size_t most_suggestions = 100;
-constexpr int after_the_file = INT_MAX;
+constexpr int after_the_files = INT_MAX;
 
 // A search reads the same few defaults and overrides tens of thousands of times.
 const TomlValue& short_value(const std::string& text) {
@@ -43,21 +39,30 @@ TomlValue value_of(const std::string& text) {
   return text.size() <= most_short ? short_value(text) : parse_toml_value(text);
 }
 
+// Where something stands, for the order of the report: the number of the file, and the
+// place in it.
+struct Place {
+  int file = after_the_files, line = 0, column = 0;
+  auto operator<=>(const Place&) const = default;
+};
+
 struct Problem {
   DeckProblem what;
-  int line = 0, column = 0;  // for the order of the report
+  Place at;
 };
 
 // A value that the deck or an override gives for a key.
 struct Given {
   TomlValue value;
   std::string where;
-  int line = 0, column = 0;
+  Place at;
 };
 
 struct Reader {
-  std::string name;
+  std::string name;  // of the deck
   std::span<const DeckKey> table;
+  std::string file_name;  // of the file that is read, and its number
+  int file = 0;
   std::string override_name = "command line";
   std::map<std::string, Given, std::less<>> given;
   std::vector<Problem> problems;
@@ -80,17 +85,17 @@ struct Reader {
   }
 
   std::string place(int line, int column) const {
-    return line > 0 ? format("{}:{}:{}", name, line, column) : name;
+    return line > 0 ? format("{}:{}:{}", file_name, line, column) : file_name;
   }
 
   void add(int line, int column, const std::string& key, const std::string& value,
            const std::string& text) {
-    problems.push_back({{place(line, column), key, value, text}, line, column});
+    problems.push_back({{place(line, column), key, value, text}, {file, line, column}});
   }
 
   void add_override(const std::string& key, const std::string& value,
                     const std::string& text) {
-    problems.push_back({{override_name, key, value, text}, after_the_file, 1});
+    problems.push_back({{override_name, key, value, text}, {.line = 1}});
   }
 
   std::string section_keys(const std::string& section) const {
@@ -101,7 +106,7 @@ struct Reader {
     return out;
   }
 
-  void read_file(const std::string& text);
+  void read_files(std::span<const DeckFile> files);
   void read_table(const TomlValue& table_value, const std::string& prefix);
   void read_member(const TomlValue::Member& member, const std::string& full);
   void read_unknown(const TomlValue::Member& member, const std::string& full);
@@ -110,12 +115,14 @@ struct Reader {
   DeckValue resolve(const DeckKey& key);
 };
 
-void Reader::read_file(const std::string& text) {
-  try {
-    read_table(parse_toml(text), "");
-  } catch (const TomlError& error) {
-    syntax_error = true;
-    add(error.line, error.column, "", "", error.what());
+void Reader::read_files(std::span<const DeckFile> files) {
+  for (const DeckFile& each : files) {
+    file_name = each.name;
+    read_table(each.root, "");
+    for (const TomlError& error : each.errors)
+      add(error.line, error.column, "", "", error.what());
+    syntax_error = syntax_error || !each.errors.empty();
+    ++file;
   }
 }
 
@@ -127,7 +134,7 @@ void Reader::read_table(const TomlValue& table_value, const std::string& prefix)
 void Reader::read_member(const TomlValue::Member& member, const std::string& full) {
   if (find_key(full)) {
     const int line = member.value.line, column = member.value.column;
-    given[full] = {member.value, place(line, column), line, column};
+    given[full] = {member.value, place(line, column), {file, line, column}};
   } else if (!is_section(full)) {
     read_unknown(member, full);
   } else if (member.value.kind == TomlValue::Kind::table) {
@@ -178,7 +185,7 @@ void Reader::read_override(const std::string& text) {
                          : unknown_key_text(key_name, table));
     return;
   }
-  Given found{{}, override_name, after_the_file, 1};
+  Given found{{}, override_name, {.line = 1}};
   if (read_override_value(*key, trimmed(text.substr(equals + 1)), found.value))
     given[key_name] = std::move(found);
 }
@@ -232,16 +239,14 @@ DeckValue Reader::resolve(const DeckKey& key) {
       problems.push_back(
           {{name, full, "",
             "must be given: " + expectation(key) + " (" + std::string(key.doc) + ")"},
-           after_the_file,
-           0});
+           {}});
     return value;
   }
   const Given& source = found->second;
   DeckValue value;
   const std::string wrong = read_value(key, source.value, value);
   if (!wrong.empty()) {
-    problems.push_back(
-        {{source.where, full, show(source.value), wrong}, source.line, source.column});
+    problems.push_back({{source.where, full, show(source.value), wrong}, source.at});
     value = default_of(key);
     value.sound = false;
   }
@@ -252,18 +257,15 @@ DeckValue Reader::resolve(const DeckKey& key) {
 
 }  // namespace
 
-Deck Deck::parse_leniently(const std::string& text, const std::string& name,
-                           std::span<const std::string> overrides,
-                           std::span<const DeckKey> table,
-                           std::span<const std::string> presets,
-                           const std::string& presets_from) {
-  require(std::ssize(text) <= most_stored_bytes, Status::bad_content,
-          "{}: has {} bytes; a deck has {} at the most", name, text.size(),
-          most_stored_bytes);
+Deck Deck::read_leniently(std::span<const DeckFile> files, const std::string& name,
+                          std::span<const std::string> overrides,
+                          std::span<const DeckKey> table,
+                          std::span<const std::string> presets,
+                          const std::string& presets_from) {
   Reader reader;
   reader.name = name;
   reader.table = table;
-  reader.read_file(text);
+  reader.read_files(files);
   for (const auto& text_of_override : overrides) reader.read_override(text_of_override);
   reader.override_name = presets_from;
   for (const auto& preset : presets) reader.read_override(preset);
@@ -272,36 +274,29 @@ Deck Deck::parse_leniently(const std::string& text, const std::string& name,
   for (const auto& key : table) deck.values_[full_name(key)] = reader.resolve(key);
 
   std::stable_sort(reader.problems.begin(), reader.problems.end(),
-                   [](const Problem& a, const Problem& b) {
-                     return std::tie(a.line, a.column) < std::tie(b.line, b.column);
-                   });
+                   [](const Problem& a, const Problem& b) { return a.at < b.at; });
   for (auto& problem : reader.problems) deck.problems_.push_back(std::move(problem.what));
   return deck;
+}
+
+Deck Deck::parse_leniently(const std::string& text, const std::string& name,
+                           std::span<const std::string> overrides,
+                           std::span<const DeckKey> table,
+                           std::span<const std::string> presets,
+                           const std::string& presets_from) {
+  require(std::ssize(text) <= most_stored_bytes, Status::bad_content,
+          "{}: has {} bytes; a deck has {} at the most", name, text.size(),
+          most_stored_bytes);
+  const DeckFile file = read_deck_file(text, name);
+  return read_leniently({&file, 1}, name, overrides, table, presets, presets_from);
 }
 
 Deck Deck::load_leniently(const std::string& path, std::span<const std::string> overrides,
                           std::span<const DeckKey> table,
                           std::span<const std::string> presets,
                           const std::string& presets_from) {
-  std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
-  require(!std::filesystem::is_directory(status), Status::missing_input,
-          "{}: is a directory, not a deck", path);
-  require(status.type() != std::filesystem::file_type::not_found, Status::missing_input,
-          "{}: there is no such deck{}", path,
-          path.find('=') != path.npos ? ": it is named before what replaces its keys"
-                                      : nearest_deck_text(path));
-  // A pipe would be read to its end by the first of many ranks.
-  require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
-          Status::missing_input, "{}: is not a regular file", path);
-  const auto bytes = std::filesystem::file_size(path, ignored);
-  require(ignored || bytes <= static_cast<std::uintmax_t>(most_bytes),
-          Status::bad_content,
-          "{}: has {} bytes; a deck has {} at the most: is this a deck? (many data files "
-          "are named by a pattern, data.paths = [\"folder/*.txt\"])",
-          path, bytes, most_bytes);
-  return parse_leniently(read_text(path, most_bytes), path, overrides, table, presets,
-                         presets_from);
+  return read_leniently(read_deck_files(read_deck_text(path), path), path, overrides,
+                        table, presets, presets_from);
 }
 
 }  // namespace trireme::io

@@ -111,6 +111,35 @@ void allow_from(Json& section) {
   section.erase("required");
 }
 
+// What a section and those within it require, taken out of them.
+Json take_required(Json& section) {
+  Json taken = Json::object();
+  for (const char* rule : {"required", "anyOf"}) {
+    if (!section.contains(rule)) continue;
+    taken[rule] = std::move(section[rule]);
+    section.erase(rule);
+  }
+  for (auto& [name, property] : section["properties"].items()) {
+    if (!property.contains("properties")) continue;
+    Json within = take_required(property);
+    if (!within.empty()) taken["properties"][name] = std::move(within);
+  }
+  return taken;
+}
+
+// The line that names other decks: one that has it may leave to them what must be given.
+void add_include(Json& root) {
+  const Json name = {{"type", "string"}, {"minLength", 1}};
+  Json with, without = take_required(root);
+  with["required"] = Json::array({"include"});
+  root["anyOf"] = Json::array({std::move(with), std::move(without)});
+  root["properties"]["include"] = {
+      {"anyOf", Json::array({name, list_of(name)})},
+      {"description",
+       "Decks whose keys this one takes, relative to its folder; of a key that several "
+       "give the last counts, and the deck's own come last."}};
+}
+
 }  // namespace
 
 std::string deck_schema(std::span<const DeckKey> table) {
@@ -131,6 +160,7 @@ std::string deck_schema(std::span<const DeckKey> table) {
     section["properties"][std::string(key.name)] = std::move(schema);
   }
   for (auto& section : root["properties"]) allow_from(section);
+  add_include(root);
   return root.dump(2);
 }
 

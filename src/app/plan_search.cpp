@@ -18,14 +18,13 @@
 #include "config/deck_table.hpp"
 #include "config/keys.hpp"
 #include "engine/gpu_misfit.hpp"
+#include "io/deck_include.hpp"
 #include "io/deck_schema.hpp"
 #include "io/files.hpp"
 #include "plan/search.hpp"
 
 namespace trireme::app {
 namespace {
-
-constexpr std::int64_t most_deck_bytes = 16 << 20;
 
 void require_key(const std::string& option, const std::string& key) {
   for (const io::DeckKey& row : config::deck_table())
@@ -95,7 +94,7 @@ plan::SearchDeck search_deck(const Arguments& arguments, const plan::Machine& ma
   const io::Deck deck = config::load_with_model(out.name, out.overrides, read_model);
   deck.require_sound();
   out.text = deck[config::key::model.from].empty()
-                 ? io::read_text_or_pipe(out.name, most_deck_bytes)
+                 ? io::self_contained_deck(out.name, config::deck_table())
                  : deck.effective();
   if (arguments.has("--allow")) allow_precision(machine, out);
   return out;

@@ -16,6 +16,8 @@
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/path.hpp"
+#include "config/deck_table.hpp"
+#include "io/deck_include.hpp"
 #include "io/deck_toml.hpp"
 #include "io/digest.hpp"
 #include "io/files.hpp"
@@ -157,7 +159,7 @@ void make(const Arguments& arguments, int ranks) {
   check_points(manifest, deck);
   check_directory(manifest, deck);
   // 3. The files
-  const std::string text = io::read_text(deck, most_bytes);
+  const std::string text = io::self_contained_deck(deck, config::deck_table());
   manifest.deck_digest = io::digest_of(text);
   const std::string path = manifest.directory + "/sweep.toml";
   const std::string toml = manifest.toml();

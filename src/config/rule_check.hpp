@@ -132,6 +132,10 @@ class RuleCheck {
   // " and A = 0 and B = []": those of the keys that have another value than their
   // default, with that, for advice that would leave them without a meaning.
   std::string and_defaults(std::initializer_list<KeyRef> keys) const;
+  // "precision.margin = 0": the key with its default.
+  static std::string default_of(const io::DeckKey& key) {
+    return full_name(key) + " = " + std::string(key.fallback);
+  }
   // "precision.compute = "bf16"", with what else then has to change of a deck that
   // multiplies in another type.
   std::string bf16_instead() const;

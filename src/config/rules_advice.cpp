@@ -143,15 +143,17 @@ std::string RuleCheck::advise(const std::vector<Advice>& from) const {
 std::string RuleCheck::and_defaults(std::initializer_list<KeyRef> keys) const {
   std::string text;
   for (const io::DeckKey& each : keys)
-    if (!deck_.is_default(each))
-      text += " and " + full_name(each) + " = " + std::string(each.fallback);
+    if (!deck_.is_default(each)) text += " and " + default_of(each);
   return text;
 }
 
 std::string RuleCheck::bf16_instead() const {
   return "precision.compute = \"bf16\"" +
          and_defaults({key::precision.recipe, key::precision.first_bf16,
-                       key::precision.last_bf16, key::precision.keep_weight_codes});
+                       key::precision.last_bf16, key::precision.keep_weight_codes,
+                       key::precision.amax_history, key::precision.margin,
+                       key::precision.loss_scale, key::precision.loss_scale_interval,
+                       key::precision.loss_scale_floor});
 }
 
 std::string RuleCheck::advise_for_fp8(const std::vector<Advice>& sizes) const {

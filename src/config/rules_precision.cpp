@@ -92,10 +92,16 @@ void PrecisionRules::precision_rules() {
 
 // An overflow halves the scale, down to the floor, and ends the run there.
 void PrecisionRules::loss_scale_rules() {
+  const bool scaled =
+      config_.precision.recipe[TensorClass::activation].type == DType::f16;
+  for (const io::DeckKey& of_scale :
+       {KeyRef(key::precision.loss_scale), KeyRef(key::precision.loss_scale_interval),
+        KeyRef(key::precision.loss_scale_floor)})
+    meaningless(of_scale, key::precision.compute, !scaled,
+                ": write " + default_of(of_scale));
   const double scale = deck_[key::precision.loss_scale];
   rule({key::precision.loss_scale, key::precision.loss_scale_floor},
-       config_.precision.recipe[TensorClass::activation].type != DType::f16 ||
-           deck_[key::precision.loss_scale_floor] <= scale,
+       !scaled || deck_[key::precision.loss_scale_floor] <= scale,
        key::precision.loss_scale_floor, " is more than ", key::precision.loss_scale,
        ": the first overflow would end the run: write precision.loss_scale_floor = " +
            exact(scale) + " or less");
@@ -133,6 +139,14 @@ void PrecisionRules::layer_rules() {
                 ": write " + full_name(blocks) + " = 0");
   meaningless(key::precision.keep_weight_codes, key::precision.compute,
               !precision.recipe.fp8(), ": write precision.keep_weight_codes = false");
+  const bool delayed =
+      precision.recipe[TensorClass::forward_operand].scaling == Scaling::delayed;
+  for (const io::DeckKey& of_history :
+       {KeyRef(key::precision.amax_history), KeyRef(key::precision.margin)})
+    meaningless(of_history, key::precision.recipe, !delayed,
+                ": write " + default_of(of_history) +
+                    ", or precision.recipe = \"te_delayed\" with "
+                    "precision.compute = \"fp8\"");
   if (!precision.recipe.fp8()) return;
   rule({key::precision.recipe, key::run.device},
        precision.recipe[TensorClass::forward_operand].scaling != Scaling::mx ||

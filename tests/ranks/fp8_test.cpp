@@ -22,9 +22,9 @@ Words sizes(int unit) {
   const auto whole = std::to_string(unit * world().size());
   return {"model.hidden=" + whole,   "model.feed_forward=" + whole,
           "model.sequence=" + whole, "model.heads=4",
-          "model.kv_heads=2",        "precision.amax_history=8",
+          "model.kv_heads=2",        "precision.compute=fp8",
           "batch.global=4",          "batch.micro=1",
-          "model.layers=" + ranks(), "precision.compute=fp8"};
+          "model.layers=" + ranks()};
 }
 
 // The same with heads as wide as blocks, so that these are of one head.
@@ -44,7 +44,9 @@ std::vector<Words> meshes() {
 
 config::RunConfig config_of(const std::string& model, const std::string& recipe,
                             const Words& words) {
-  return equality_config(model, "fp8", words + Words{"precision.recipe=" + recipe});
+  Words precision = {"precision.recipe=" + recipe};
+  if (recipe == "te_delayed") precision.push_back("precision.amax_history=8");
+  return equality_config(model, "fp8", words + precision);
 }
 
 // Everything but the operands of FP8 products in fp64: another order of a sum then moves

@@ -19,7 +19,8 @@ config::RunConfig config_of(const std::string& recipe, const Words& words, bool 
       Words{"model.hidden=64", "model.feed_forward=64", "model.heads=2",
             "model.kv_heads=2", "model.sequence=64", "model.layers=2",
             "precision.compute=fp8", "precision.recipe=" + recipe,
-            "precision.amax_history=8", "precision.report_every=2",
+            recipe == "te_delayed" ? "precision.amax_history=8" : "precision.margin=0",
+            "precision.report_every=2",
             "batch.global=" + std::to_string(4 * world().size()), "batch.micro=1",
             std::string("precision.keep_weight_codes=") + (keep ? "true" : "false")} +
           words);

@@ -28,9 +28,9 @@ check "bf16, undisturbed" test "$status" = 0
 check "bf16: the same losses and tensors" identical half half_whole
 
 # The scale of the loss, and the histories of scales, are part of the state.
-fits="$short model.hidden=64 model.feed_forward=64 precision.amax_history=3"
+fits="$short model.hidden=64 model.feed_forward=64"
 for precision in "fp16 precision.loss_scale=1e8 precision.loss_scale_interval=2" \
-  "fp8 precision.recipe=te_delayed" "fp8 precision.recipe=te_current"; do
+  "fp8 precision.recipe=te_delayed precision.amax_history=3" "fp8 precision.recipe=te_current"; do
   name=${precision// /_}
   half="$fits precision.compute=$precision"
   run 4 train $deck run.directory="$work/$name" $half debug.fault=kill@4@3
@@ -50,7 +50,7 @@ check "fp16 at a scale that is too large: steps were skipped" grep -q '[1-9]' "$
 for recipe in te_delayed te_current; do
   run 4 train $deck run.directory="$work/from_$recipe" $fits precision.compute=fp8 \
     precision.recipe=$recipe run.steps=1 optimizer.schedule.warmup=0 \
-    model.from="$work/whole_fp8_precision.recipe=te_delayed"
+    model.from="$work/whole_fp8_precision.recipe=te_delayed_precision.amax_history=3"
   check "$recipe starts from a model" test "$status" = 0
   field "$work/from_$recipe/metrics.jsonl" loss >"$work/$recipe"
 done

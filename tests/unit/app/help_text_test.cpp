@@ -189,9 +189,9 @@ TEST(DeckSchema, SaysTypesRangesAndWhatIsRequired) {
   has(R"("n":{"type":"integer","minimum":0,"maximum":9,)");
   has(R"("description":"Anumber.Unit:steps.","default":3})");
   has(R"("x":{"type":"number","exclusiveMinimum":0,"maximum":1e+300,)");
-  has(R"("required":["x"])");
-  has(R"("required":["b"])");
-  has(R"("required":["a"])");
+  // Without other decks all is required that has no default.
+  has(R"({"anyOf":[{"required":["include"]},{"properties":{"a":{"properties":{"b":)"
+      R"({"required":["x"]}},"required":["b"]}},"required":["a"]}])");
   has(R"("t":{"type":"string","enum":["p","q"],)");
   has(R"("s":{"anyOf":[{"type":"integer","minimum":0,"maximum":9},{"type":"string"}],)");
   has(R"("l":{"type":"array","items":{"type":"integer","minimum":0,"maximum":9},)");

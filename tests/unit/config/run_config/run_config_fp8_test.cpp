@@ -65,6 +65,26 @@ TEST(RunConfigFp8, TheLossScaleBeginsAboveItsFloor) {
       {"precision.loss_scale_floor=2"});
 }
 
+TEST(RunConfigFp8, ALossScaleIsForFp16Alone) {
+  for (const char* key : {"loss_scale=2", "loss_scale_interval=2", "loss_scale_floor=4"})
+    for (const char* compute : {"fp32", "bf16", "fp64"})
+      expect_mended(
+          {std::string("precision.compute=") + compute, std::string("precision.") + key},
+          {"has no meaning with precision.compute", "write precision."},
+          {"precision.compute=fp16"});
+}
+
+TEST(RunConfigFp8, AHistoryOfScalesIsForDelayedScalingAlone) {
+  const Words delayed = {"precision.compute=fp8", "precision.recipe=te_delayed"};
+  for (const char* key : {"precision.amax_history=8", "precision.margin=1"}) {
+    expect_mended({"precision.compute=fp8", "precision.recipe=te_current", key},
+                  {"has no meaning with precision.recipe = \"te_current\": write ",
+                   "or precision.recipe = \"te_delayed\""},
+                  delayed);
+    expect_mended({"precision.compute=bf16", key}, {"has no meaning with"}, delayed);
+  }
+}
+
 // The scale of a loss in fp16.
 TEST(RunConfigFp8, Bf16InsteadOfFp16ComesWithTheRecipe) {
   expect_mended({"precision.error_feedback=true", "precision.compute=fp16",
