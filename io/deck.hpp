@@ -143,6 +143,8 @@ std::vector<double> Deck::operator[](const Key<std::vector<double>>& key) const;
 template <>
 std::vector<std::string> Deck::operator[](const Key<std::vector<std::string>>& key) const;
 
+// How a deck includes others, in lines for a terminal.
+std::string describe_include();
 // Text of `trireme help deck`: each section and key with type, unit, default, range and
 // doc.
 std::string describe_keys(std::span<const DeckKey> table);

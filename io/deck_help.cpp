@@ -29,6 +29,12 @@ std::string wrap(const std::string& text, std::size_t indent) {
   return out + line + "\n";
 }
 
+constexpr std::string_view include_doc =
+    "`include = \"FILE\"` or a list of files, above the first section, takes what other "
+    "decks give: of a key that several give the last counts, and the deck's own come "
+    "last. "
+    "Names are relative to the deck's folder, and included decks may include others.";
+
 std::string default_text(const DeckKey& key) {
   return key.fallback.empty() ? "required" : "default " + std::string(key.fallback);
 }
@@ -107,6 +113,8 @@ std::string doc_text(const DeckKey& key) {
 
 }  // namespace
 
+std::string describe_include() { return wrap(std::string(include_doc), 0); }
+
 std::string describe_keys(std::span<const DeckKey> table) {
   std::string out;
   for (const auto& section : section_names(table)) {
@@ -130,11 +138,9 @@ std::string describe_keys_markdown(std::span<const DeckKey> table) {
       "This page is printed from the table that the program itself reads decks with; a "
       "test holds them\nequal. `trireme help deck` shows the same.\n\n"
       "A deck is a TOML file of at most 1 MiB.\n\n"
-      "- `include = \"FILE\"` or a list of files, above the first section, takes what "
-      "other decks give: of a key that\n  several give the last counts, and the deck's "
-      "own "
-      "come last. Names are relative to the deck's folder, and included\n  decks may "
-      "include others.\n"
+      "- ";
+  out += wrap(std::string(include_doc), 2).substr(2);
+  out +=
       "- An argument `section.key=value` behind the deck's name replaces one value. Its "
       "right side is TOML too,\n  and a bare word is a text: `optimizer.name=sgd`, "
       "`data.paths='[\"a.txt\", \"b.txt\"]'`.\n"

@@ -162,8 +162,10 @@ std::string text_of_help(Arguments arguments) {
   if (const CommandPage* page = page_of(topic)) return std::string(page->text);
   if (const auto page = help_page(topic)) return *page;
   if (topic == "deck")
-    return arguments.has("--markdown") ? io::describe_keys_markdown(config::deck_table())
-                                       : io::describe_keys(config::deck_table());
+    return arguments.has("--markdown")
+               ? io::describe_keys_markdown(config::deck_table())
+               : io::describe_include() + "\n" + io::describe_keys(config::deck_table());
+  if (topic == "include") return io::describe_include();
   const std::vector<io::DeckKey> keys = keys_of(topic);
   require(!keys.empty(), Status::command_line,
           "no help on '{}'; {}there is 'trireme help' with a command, deck, a section or "

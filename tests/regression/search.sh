@@ -23,6 +23,12 @@ check "the same deck" cmp "$work/best.toml" "$work/first.toml"
 check "the same picture" cmp "$work/best.svg" "$work/first.svg"
 check "the picture has both colours" grep -q 'prefers-color-scheme: dark' "$work/best.svg"
 
+# A deck that includes all it has gives the same.
+printf 'include = "%s/%s"\n' "$PWD" $deck >"$work/includes.toml"
+run 1 plan "$work/includes.toml" --ranks 4 --machine $h100 --search --fix recompute.policy=none \
+  -o "$work/best.toml"
+check "a deck that includes it: the same deck" cmp "$work/best.toml" "$work/first.toml"
+
 # The winner is a deck that fits, and takes the time that was said.
 said=$(grep '^step ' "$work/first")
 run 1 train "$work/best.toml" --check --ranks 4

@@ -40,6 +40,15 @@ run 1 sweep $deck --directory "$sweep" --grid "run.seed=$(seq -s, 400)" \
 check "far too many points" expect 64 'more than 100000 points'
 check "nothing was written" test ! -e "$sweep"
 
+# The sweep's copy of a deck needs no file beside it.
+printf 'include = "%s/%s"\n' "$PWD" $deck >"$work/includes.toml"
+run 1 sweep "$work/includes.toml" $short --directory "$work/included" --grid run.seed=1,2
+check "a deck that includes another" test "$status" = 0
+rm "$work/includes.toml"
+check "the sweep's deck includes none" test "$(grep -c include "$work/included/deck.toml")" = 0
+run 1 train --manifest "$work/included/sweep.toml" --index 1 --check
+check "a point of it" test "$status" = 0
+
 run 1 sweep $deck $short --directory "$sweep" "${grids[@]}"
 check "12 points" grep -q '12 points in' "$work/out"
 check "and how to submit them" grep -q "sbatch --array=0-11 $sweep/sweep.sbatch" "$work/out"

@@ -105,6 +105,8 @@ TEST(HelpText, ExplainsASectionOrAKey) {
   EXPECT_NE(section.find("\n[optimizer.schedule]\n"), std::string::npos);
   EXPECT_EQ(section.find("[model]"), std::string::npos);
   EXPECT_TRUE(help_on("train").starts_with("usage: trireme train")) << "a command first";
+  EXPECT_TRUE(help_on("include").starts_with("`include = \"FILE\"`"));
+  EXPECT_TRUE(help_on("deck").starts_with(help_on("include") + "\n[run]\n"));
   for (const auto& [topic, meant] :
        {std::pair{"lr", "optimizer.learning_rate"}, std::pair{"evel", "evaluate"},
         std::pair{"learnig_rate", "optimizer.learning_rate"},
@@ -190,8 +192,8 @@ TEST(DeckSchema, SaysTypesRangesAndWhatIsRequired) {
   has(R"("description":"Anumber.Unit:steps.","default":3})");
   has(R"("x":{"type":"number","exclusiveMinimum":0,"maximum":1e+300,)");
   // Without other decks all is required that has no default.
-  has(R"({"anyOf":[{"required":["include"]},{"properties":{"a":{"properties":{"b":)"
-      R"({"required":["x"]}},"required":["b"]}},"required":["a"]}])");
+  has(R"("anyOf":[{"required":["include"]},{"required":["a"],"properties":{"a":)"
+      R"({"required":["b"],"properties":{"b":{"required":["x"]}}}}}]})");
   has(R"("t":{"type":"string","enum":["p","q"],)");
   has(R"("s":{"anyOf":[{"type":"integer","minimum":0,"maximum":9},{"type":"string"}],)");
   has(R"("l":{"type":"array","items":{"type":"integer","minimum":0,"maximum":9},)");

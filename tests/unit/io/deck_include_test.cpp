@@ -101,8 +101,8 @@ TEST_F(DeckInclude, WhatIsWrongStandsInItsOwnFile) {
   write("broken.toml", "[model\n");
   EXPECT_EQ(problem("include = \"wrong.toml\"\n[run]\nsteps = 0\n"),
             "wrong.toml:2:1: model.head: unknown key; did you mean 'model.heads'?\n"
-            "wrong.toml:3:9: model.heads = 0: must be an integer, between 1 and 64\n"
-            "deck.toml:3:9: run.steps = 0: must be an integer, between 1 and 1000");
+            "wrong.toml:3:9: model.heads = 0: must be between 1 and 64\n"
+            "deck.toml:3:9: run.steps = 0: must be between 1 and 1000");
   EXPECT_TRUE(problem("include = \"broken.toml\"\n").starts_with("broken.toml:1:7: not"))
       << problem("include = \"broken.toml\"\n");
   // A value that is replaced need not be right.
