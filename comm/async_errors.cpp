@@ -31,11 +31,6 @@ void AsyncErrors::look() {
   }
 }
 
-void AsyncErrors::give_up() noexcept {
-  const std::lock_guard lock(mutex_);
-  for (AsyncSource* source : sources_) source->give_up();
-}
-
 AsyncErrors& async_errors() {
   static AsyncErrors of_this_process;
   return of_this_process;

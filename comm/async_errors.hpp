@@ -16,8 +16,6 @@ class AsyncSource {
   // Ends the trace's entries of what has passed. Throws Error(transport) naming group,
   // collective and sequence number when something has failed.
   virtual void look() = 0;
-  // Ends what runs, so that no kernel waits for a rank that will not come.
-  virtual void give_up() noexcept = 0;
 };
 
 // The sources of this process.
@@ -27,7 +25,6 @@ class AsyncErrors {
   void remove(AsyncSource* source);
   // Looks at all. The first error is thrown once; later ones are its consequences.
   void look();
-  void give_up() noexcept;
 
  private:
   std::mutex mutex_;

@@ -70,6 +70,7 @@ class Watchdog {
   void enter(const char* phase, std::int64_t step, double factor);
   void run();
   void look(double elapsed);
+  void judge(double elapsed);
   void look_at_devices();
   RankStatus status() const;
   void publish(bool stands_still);

@@ -63,7 +63,8 @@ void check_extents(const TensorView& c, const Fp8Matrix& a, const Fp8Matrix& b) 
   if (a.scaling == Fp8Scaling::tensor) return;
   require(a.scaling != Fp8Scaling::row_32 || K % mx_block == 0,
           "gemm_fp8: with a scale for 32 elements K = {} must be a multiple of 32", K);
-  require(M % 4 == 0, "gemm_fp8: with scales by blocks M = {} must be a multiple of 4",
+  // Of cuBLASLt's second operand with a scale for each 1 x 128 (TransformerEngine).
+  require(M % 8 == 0, "gemm_fp8: with scales by blocks M = {} must be a multiple of 8",
           M);
   check_alignment("a's scales", a.scales);
   check_alignment("b's scales", b.scales);

@@ -12,7 +12,6 @@
 #include "base/number.hpp"
 #include "base/out_of_memory.hpp"
 #include "comm/abort.hpp"
-#include "comm/async_errors.hpp"
 #include "comm/mpi/claim.hpp"
 #include "comm/mpi/spin_wait.hpp"
 #include "comm/mpi/state.hpp"
@@ -76,7 +75,6 @@ int lowest(WorldState& state, int value) {
     log::error(format("trireme: error: rank {}: {}", state->rank, failure.message));
   }
   dump_flight();
-  async_errors().give_up();
   abort_job(failure.status);
 }
 

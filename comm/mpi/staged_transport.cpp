@@ -11,6 +11,7 @@
 #include "base/device_memory.hpp"
 #include "comm/abort.hpp"
 #include "comm/mpi/claim.hpp"
+#include "comm/recording.hpp"
 
 namespace trireme::comm {
 namespace {
@@ -163,7 +164,9 @@ Handle StagedTransport::start(const Group::Call& call, Stream& stream,
   return Handle(&operation);
 }
 
+// A thread that records a graph may ask its GPU nothing.
 void StagedTransport::progress() try {
+  if (recorded_calls() != nullptr) return;
   while (!queue_.empty() && queue_.front()->copied_out()) {
     StagedOperation* operation = queue_.front();
     queue_.erase(queue_.begin());

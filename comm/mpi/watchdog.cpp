@@ -231,8 +231,14 @@ void Watchdog::run() {
   }
 }
 
+// GPUs are asked last: where the driver holds this thread, others have been told of this
+// rank. What has ended there counts from the next look on.
 void Watchdog::look(double elapsed) {
+  judge(elapsed);
   look_at_devices();
+}
+
+void Watchdog::judge(double elapsed) {
   const std::int64_t progress = trace().progress();
   silent_ = progress == last_progress_ ? silent_ + elapsed : 0;
   last_progress_ = progress;

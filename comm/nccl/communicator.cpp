@@ -45,15 +45,16 @@ void NcclCommunicator::leave_out() {
 
 NcclCommunicator::~NcclCommunicator() {
   if (comm_ == nullptr) return;
-  if (std::uncaught_exceptions() > 0 || !current_state() || state_.abandoned) {
-    give_up();
-    return;
-  }
+  // Where work may be left that waits for other ranks, the communicator stays as it is:
+  // the driver ends its kernels with the process. ncclCommAbort() waits for this
+  // communicator's stream, which may wait for work of another one that nobody has aborted
+  // (NVIDIA/nccl #829), and without an end for graphs that hold its collectives.
+  if (std::uncaught_exceptions() > 0 || !current_state() || state_.abandoned) return;
   try {
     call("ncclCommFinalize", [&] { return ncclCommFinalize(comm_); });
     call("ncclCommDestroy", [&] { return ncclCommDestroy(comm_); });
   } catch (const Error&) {
-    give_up();  // the job ends anyhow, and an error of its work was or will be reported
+    // The job ends anyhow, and an error of its work was or will be reported.
   }
 }
 
@@ -68,10 +69,6 @@ std::string NcclCommunicator::error() const {
       state == ncclSuccess || state == ncclInProgress)
     return {};
   return format("{} ({})", ncclGetErrorString(state), ncclGetLastError(comm_));
-}
-
-void NcclCommunicator::give_up() noexcept {
-  if (ncclComm_t comm = std::exchange(comm_, nullptr)) ncclCommAbort(comm);
 }
 
 void NcclCommunicator::call(const char* name, const std::function<ncclResult_t()>& body) {

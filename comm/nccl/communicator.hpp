@@ -45,7 +45,6 @@ class NcclCommunicator {
                const std::function<ncclResult_t(ncclComm_t, cudaStream_t)>& work);
   // What has gone wrong on the way, in NCCL's words; empty: nothing. Any thread.
   std::string error() const;
-  void give_up() noexcept;
 
  private:
   // The code of `body`, which calls NCCL; throws Error(transport) for a failure.

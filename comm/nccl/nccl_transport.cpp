@@ -101,7 +101,6 @@ class NcclTransport final : public DeviceTransport,
   bool can_be_recorded() const override { return true; }
   void launched(Stream& stream, std::vector<std::int64_t> traces) override;
   void look() override;
-  void give_up() noexcept override;
 
  private:
   friend class NcclOperation;
@@ -142,12 +141,12 @@ void NcclOperation::wait() {
   if (passed_) transport_.free_.push_back(this);
 }
 
-// The tensors go away now, and freeing them would wait for kernels that wait for others.
+// The tensors go away now. Nothing that frees memory waits for the kernels that still
+// read them while an exception passes, and they end with the process.
 void NcclOperation::abandon() noexcept {
   WorldState& state = transport_.group_.state();
   announce_failure(state);
   state.abandoned = true;
-  async_errors().give_up();
 }
 
 NcclTransport::NcclTransport(MpiGroup& group, Device device, Links links,
@@ -348,11 +347,6 @@ void NcclTransport::look() {
   const std::lock_guard lock(mutex_);
   std::erase_if(flying_,
                 [&](NcclOperation* operation) { return has_passed(*operation); });
-}
-
-void NcclTransport::give_up() noexcept {
-  if (all_) all_->give_up();
-  for (auto& [link, communicator] : links_) communicator->give_up();
 }
 
 }  // namespace

@@ -98,7 +98,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   return call([&] {
     if (executable == nullptr || !living<cudaGraph_t>().contains(graph))
       return cudaErrorInvalidValue;
-    if (flags != 0) return cudaErrorNotSupported;
+    if ((flags & ~cudaGraphInstantiateFlagUseNodePriority) != 0)
+      return cudaErrorNotSupported;
     *executable = new CUgraphExec_st{graph->nodes};
     living<cudaGraphExec_t>().insert(*executable);
     return cudaSuccess;

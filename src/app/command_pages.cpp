@@ -282,7 +282,8 @@ browser shows, without a server. A sweep, its directory or its sweep.toml, stand
 
   --markdown     a page of Markdown in its place, with the plots as SVG files beside it
   --output FILE  the page (default: report.html, or report.md, in the first run's directory);
-                 Markdown where the name ends in .md
+                 Markdown where the name ends in .md; where it ends in .h5, every number of the
+                 metrics as HDF5 datasets, a group for each run
 
   trireme report runs/a runs/b --output compare.html)"},
     CommandPage{

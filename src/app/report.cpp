@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "app/app.hpp"
+#include "app/report_hdf5.hpp"
 #include "app/report_pages.hpp"
 #include "app/result_path.hpp"
 #include "base/counted.hpp"
@@ -15,7 +16,8 @@ namespace trireme::app {
 namespace {
 
 // The page and its plots replace files: never a device, a pipe or a link of that name.
-void require_page(const std::string& output, const std::string& stem) {
+void require_page(const std::string& output) {
+  const std::string stem = output.ends_with('/') ? "" : last_name_of(output);
   require(!stem.empty() && stem != "-", Status::command_line,
           "--output '{}': a file is expected", output);
   struct stat status {};
@@ -51,16 +53,26 @@ std::string folder_of(const std::string& word, const ReportedRun& first) {
   return path.ends_with(".toml") ? parent_of(path) : first.directory;
 }
 
+void write_metrics(const Arguments& arguments, const std::string& output) {
+  require(!arguments.has("--markdown"), Status::command_line,
+          "--markdown makes a page, and --output '{}' names an HDF5 file", output);
+  require_page(output);
+  check_metrics_file(output);
+  const std::vector<ReportedRun> runs = read_runs(arguments.words(), KeysRead::all);
+  io::make_directories(parent_of(output));
+  write_metrics_file(runs, output);
+}
+
 void write_report(const Arguments& arguments) {
+  std::string output = arguments.text("--output", "");
+  if (output.ends_with(".h5")) return write_metrics(arguments, output);
   Report report;
   report.runs = read_runs(arguments.words());
-  std::string output = arguments.text("--output", "");
   const bool markdown = arguments.has("--markdown") || output.ends_with(".md");
   if (output.empty())
     output = folder_of(arguments.words().front(), report.runs.front()) +
              (markdown ? "/report.md" : "/report.html");
-  const auto slash = output.find_last_of('/');
-  require_page(output, slash == std::string::npos ? output : output.substr(slash + 1));
+  require_page(output);
   check_replaced(output, {markdown ? "# Report" : "<!DOCTYPE html>"}, "page of a report");
   report.figures = report_figures(report.runs);
   for (const auto& run : report.runs) report.totals.push_back(totals_of(run));
@@ -68,8 +80,7 @@ void write_report(const Arguments& arguments) {
   for (const auto& run : report.runs)
     for (const auto& note : notes_of(run)) log::warn("{}: {}", run.directory, note);
   report.differing = differing_keys(report.runs, report.losses);
-  if (slash != std::string::npos && slash > 0)
-    io::make_directories(output.substr(0, slash));
+  io::make_directories(parent_of(output));
   if (markdown) return write_markdown(report, output);
   const Directory folder(parent_of(output));
   io::write_text_atomically(folder, last_name_of(output), html_page(report));

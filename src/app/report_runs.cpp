@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t most_deck_bytes = 16 << 20;
 
-bool wants(const std::string& key) {
+bool is_of_reports(const std::string& key) {
   static const std::set<std::string> plain = {"loss",
                                               "validation_loss",
                                               "validation_accuracy",
@@ -65,12 +65,15 @@ bool is_run(const std::string& directory) {
   return holds("metrics.jsonl") || holds("deck.toml") || holds("status.toml");
 }
 
-ReportedRun read_run(const std::string& directory) {
+ReportedRun read_run(const std::string& directory, KeysRead keys) {
   ReportedRun run;
   run.directory = without_slashes(directory);
   require(is_folder(run.directory), Status::missing_input,
           "{}: no such run; give the run.directory of its deck", run.directory);
   run.name = last_name_of(run.directory);
+  const auto wants = [keys](const std::string& key) {
+    return keys == KeysRead::all || is_of_reports(key);
+  };
   run.metrics = io::read_metrics(run.directory + "/metrics.jsonl", wants);
   run.state = run_state(run.directory);
   run.settings = read_settings(run.directory);
@@ -84,13 +87,14 @@ ReportedRun read_run(const std::string& directory) {
 }
 
 // The points of a sweep that have begun.
-void add_points(const std::string& manifest_path, std::vector<ReportedRun>& runs) {
+void add_points(const std::string& manifest_path, KeysRead keys,
+                std::vector<ReportedRun>& runs) {
   const auto manifest = SweepManifest::read(manifest_path);
   const std::size_t before = runs.size();
   for (std::size_t i = 0; i < manifest.points.size(); ++i) {
     const std::string directory = manifest.run_directory(static_cast<std::int64_t>(i));
     if (!is_folder(directory)) continue;
-    ReportedRun& run = runs.emplace_back(read_run(directory));
+    ReportedRun& run = runs.emplace_back(read_run(directory, keys));
     run.overrides = manifest.points[i].overrides;
   }
   require(runs.size() > before, Status::missing_input,
@@ -138,16 +142,16 @@ std::vector<std::int64_t> ReportedRun::restarts() const {
   return steps;
 }
 
-std::vector<ReportedRun> read_runs(const std::vector<std::string>& words) {
+std::vector<ReportedRun> read_runs(const std::vector<std::string>& words, KeysRead keys) {
   std::vector<ReportedRun> runs;
   for (const auto& given : words) {
     const std::string word = without_slashes(given);
     if (is_folder(word) && is_there(word + "/sweep.toml"))
-      add_points(word + "/sweep.toml", runs);
+      add_points(word + "/sweep.toml", keys, runs);
     else if (!is_folder(word) && word.ends_with(".toml") && is_there(word))
-      add_points(word, runs);
+      add_points(word, keys, runs);
     else
-      runs.push_back(read_run(word));
+      runs.push_back(read_run(word, keys));
   }
   require(std::any_of(runs.begin(), runs.end(),
                       [](const ReportedRun& run) { return is_run(run.directory); }),

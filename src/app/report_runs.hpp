@@ -26,10 +26,14 @@ struct ReportedRun {
   std::vector<std::int64_t> restarts() const;
 };
 
+// Which keys of metrics.jsonl are read: those of plots and totals, or every one.
+enum class KeysRead : std::uint8_t { of_reports, all };
+
 // The runs that words of the command line name: a run's directory, or a sweep's
 // sweep.toml or its directory, which stands for those of its points that have begun.
 // Throws Error(missing_input) for a word that names none.
-std::vector<ReportedRun> read_runs(const std::vector<std::string>& words);
+std::vector<ReportedRun> read_runs(const std::vector<std::string>& words,
+                                   KeysRead keys = KeysRead::of_reports);
 
 // Sums and means over the steps that a run's metrics.jsonl has.
 struct RunTotals {

@@ -18,9 +18,14 @@ struct CudaDevice {
   std::string pci_bus_id, uuid;
 };
 
-// Empty in a build without CUDA and on a machine without a GPU or a driver.
-// Throws Error(transport) when the driver answers with another error.
+// Empty in a build without CUDA and on a machine without a GPU or a driver for this
+// build. Throws Error(transport) when the driver answers with another error.
 std::vector<CudaDevice> cuda_devices();
+// How many these are, without asking each.
+int count_cuda_devices();
+// "the driver supports CUDA 12.4, and this program needs 13.0: ...", where a driver is
+// too old for this build; else "".
+std::string outdated_driver();
 
 // The GPU for the process that is `rank_on_node` of `ranks_on_node` and sees `devices`
 // GPUs: by turns. A process that sees one GPU takes that one: its launcher may have given

@@ -52,7 +52,7 @@ void MeshRules::tensor_chunk_rules() {
            config_.cuts_rows_evenly(config_.parallel.tensor_chunks),
        key::parallel.tensor_chunks, " cuts the rows of a microbatch, of which ",
        key::precision.recipe,
-       " scales blocks, into parts that are no multiples of 4: write "
+       " scales blocks, into parts that are no multiples of 8: write "
        "parallel.tensor_chunks = 1");
 }
 

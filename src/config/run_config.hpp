@@ -254,13 +254,13 @@ struct RunConfig {
     return updates_until(to + 1) - updates_until(from + 1);
   }
   // Whether FP8 products may be made in so many parts of rows, over tensor ranks: with
-  // scales of blocks each part wants a multiple of 4.
+  // scales of blocks each part wants a multiple of 8.
   bool cuts_rows_evenly(int parts) const {
     const Scaling scaling = precision.recipe[TensorClass::forward_operand].scaling;
     if (scaling != Scaling::blocks && scaling != Scaling::mx) return true;
     const std::int64_t ranks =
         parallel.mesh.context * (parallel.sequence ? parallel.mesh.tensor : 1);
-    return batch.micro * model.sequence % (4 * parts * ranks) == 0;
+    return batch.micro * model.sequence % (8 * parts * ranks) == 0;
   }
   // Whether sequences are cut into documents of their own, by tokens or by their places.
   bool has_documents() const {

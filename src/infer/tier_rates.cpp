@@ -69,9 +69,10 @@ double disk_rate(const Placement& placement, std::size_t stage,
 double copy_rate(Device device) {
   if (!device.is_cuda()) return 0;
   constexpr std::int64_t bytes = most_bytes / 4;
+  // The device's first: memory is pinned for the GPU that is used at the time.
+  const Buffer to(device, DType::u8, {bytes}, MemoryClass::data, "bytes to be timed");
   const Buffer from =
       Buffer::pinned(DType::u8, {bytes}, MemoryClass::data, "bytes to be timed");
-  const Buffer to(device, DType::u8, {bytes}, MemoryClass::data, "bytes to be timed");
   SideStream side(device);
   copy_bytes(side.stream(), from.view(), to.view());
   side.stream().synchronize();

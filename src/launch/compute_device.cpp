@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/has_cuda.hpp"
+#include "base/log.hpp"
 #include "comm/nccl_transport.hpp"
 
 namespace trireme::launch {
@@ -18,9 +19,18 @@ bool wants_gpus(comm::World& world, config::DeviceChoice wanted,
   if (wanted == DeviceChoice::cpu) return false;
   const bool here =
       !gpus.empty() && (wanted == DeviceChoice::cuda || !gpus.front().emulated);
-  if (wanted == DeviceChoice::automatic) return world.max(here ? 0 : 1) == 0;
+  const std::string outdated = gpus.empty() ? outdated_driver() : "";
+  if (wanted == DeviceChoice::automatic) {
+    if (!outdated.empty() && world.rank_on_node() == 0)
+      log::warn("rank {} on host {} uses no GPU: {}", world.rank(), world.host(),
+                outdated);
+    return world.max(here ? 0 : 1) == 0;
+  }
   world.agree([&] {
     require_built_for(wanted);
+    require(outdated.empty(), Status::resources,
+            "run.device = \"cuda\", but on host {} {}, or write run.device = \"cpu\"",
+            world.host(), outdated);
     require(here, Status::resources,
             "run.device = \"cuda\", but rank {} on host {} sees no GPU: ask the batch "
             "system for GPUs (Slurm: --gpus-per-node=N), or write run.device = \"cpu\"",

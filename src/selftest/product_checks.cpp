@@ -150,7 +150,7 @@ void check_fp8_product(Probe& probe, DType out, const Operand& a, const Operand&
 
 void check_fp8_scaled(Probe& probe, Fp8Format of_b, Fp8Scaling a_scaling,
                       Fp8Scaling b_scaling) {
-  const Operand a(probe, 36, 272, Fp8Format::e4m3, a_scaling, 1);
+  const Operand a(probe, 40, 272, Fp8Format::e4m3, a_scaling, 1);
   const Operand b(probe, 48, 272, of_b, b_scaling, 2);
   for (const DType out : {DType::f32, DType::bf16})
     for (const auto accumulate : {Accumulate::no, Accumulate::yes})

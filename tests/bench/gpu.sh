@@ -299,7 +299,15 @@ part() {
 
 # ---- parts of the first call ----
 
-part_version() { part "version" 30 "$out/program.log" "$root/bin/trireme" --version; }
+# Also what loading every kernel at the start takes: a check that does next to nothing.
+part_version() {
+  local loading
+  part "version" 30 "$out/program.log" "$root/bin/trireme" --version
+  for loading in EAGER LAZY; do
+    part "start with $loading" 60 "$out/program.log" env CUDA_MODULE_LOADING=$loading \
+      XDG_CACHE_HOME="$root/cache" "$root/bin/trireme" selftest --device cuda --only "copies bf16"
+  done
+}
 
 part_nccl() {
   if [ -x "$root/bin/nccl_bench" ]; then
@@ -563,6 +571,8 @@ bring_up_claims() {
 
 write_claims() {
   claim "README.md" "the program starts: trireme --version" "$(verdict version)"
+  claim "gpu-bring-up.md" "a start with all kernels loaded; as they are needed" \
+    "$(joined "$(verdict "start with EAGER")" "$(verdict "start with LAZY")")"
   claim "selftest.md" "every check of the self-test" \
     "$(in_part selftest.log selftest '^self-test: ')"
   claim "gpu.md" "NCCL makes a communicator of one rank" \

@@ -276,9 +276,6 @@ class Faults {
       void look() override {
         fail(Status::transport, "all_reduce #7 fp32[9] on axis 'data' failed: no link");
       }
-      void give_up() noexcept override {
-        log::error("trireme: the GPU's work is aborted");
-      }
     };
     static Broken broken;
     Watchdog dog(world_, {.seconds = 8, .directory = flight_});

@@ -167,7 +167,7 @@ rule heads 65 1 'model.hidden = 66|model.heads = 4|write' model.hidden=66
 rule kv_heads 65 1 'model.heads = 4|model.kv_heads = 3|write' model.kv_heads=3
 rule odd_width 65 1 'model.hidden = 20|even width|write' model.hidden=20
 rule tensor_chunks 65 1 'parallel.tensor_chunks = 2|parallel.tensor = 1|write' parallel.tensor_chunks=2
-rule tensor_chunks_fp8 65 2 'parallel.tensor_chunks = 3|"te_blocks"|multiples of 4|write' \
+rule tensor_chunks_fp8 65 2 'parallel.tensor_chunks = 3|"te_blocks"|multiples of 8|write' \
   parallel.tensor_chunks=3 parallel.tensor=2 precision.compute=fp8 precision.recipe=te_blocks
 rule tensor 65 3 'model.heads = 4|parallel.tensor = 3|write' parallel.tensor=3
 rule graphs_device 65 1 'run.cuda_graphs = true|run.device = "auto"|write run.device = "cuda"' \

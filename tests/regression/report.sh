@@ -25,6 +25,16 @@ for tag in train/loss train/grad_norm speed/tokens_per_second memory/memory_peak
 done
 check "both starts are kept" test "$(grep -c '^\[\[starts\]\]' "$one/status.toml")" = 2
 
+run 1 report "$one" --output "$one/metrics.h5"
+check "metrics in HDF5" test "$status" = 0
+check "says so" grep -q 'wrote .*metrics.h5: the metrics of 1 run in HDF5' "$work/out"
+run 1 report "$one" --output "$one/metrics.h5"
+check "again" test "$status" = 0
+cp "$(find "$one/checkpoints/" -name '*.h5' | head -1)" "$work/other.h5"
+run 1 report "$one" --output "$work/other.h5"
+check "not in the place of another file" expect 73 'is an HDF5 file of something else'
+run 1 report "$one" --output "$work/x.h5" --markdown
+check "no page" expect 64 'names an HDF5 file'
 run 1 report "$one"
 check "report" test "$status" = 0
 check "is one page" grep -q '</html>' "$one/report.html"

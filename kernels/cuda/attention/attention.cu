@@ -185,7 +185,7 @@ std::int64_t attention_backward_workspace(const AttentionShape& shape,
                                           const AttentionPart& part,
                                           const AttentionTensors& tensors) {
   constexpr std::int64_t today = 227 << 10;
-  const bool here = !cuda_devices().empty();
+  const bool here = count_cuda_devices() > 0;
   const bool once = in_one_pass(shape, tensors, here ? shared_limit(0) : today);
   return delta_bytes(shape, part, tensors.lse.dtype()) +
          (once ? one_pass_bytes(shape.batch, shape.heads, part.queries.count(),

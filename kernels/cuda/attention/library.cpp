@@ -47,8 +47,8 @@ bool is_taken(int major) {
 std::int64_t attention_library_workspace(const AttentionShape& shape,
                                          const AttentionPart& part,
                                          const AttentionTensors& tensors) {
-  const auto gpus = cuda_devices();
-  const int major = gpus.empty() ? first_major : gpus.front().compute_major;
+  const int major =
+      count_cuda_devices() > 0 ? compute_major(Device::cuda(0)) : first_major;
   if (!is_taken(major) || !is_whole(shape, part, tensors)) return 0;
   return cudnn_attention_workspace(shape, tensors, major);
 }
@@ -56,21 +56,18 @@ std::int64_t attention_library_workspace(const AttentionShape& shape,
 bool attention_by_library(Stream& stream, const AttentionShape& shape,
                           const AttentionPart& part, const AttentionTensors& tensors) {
   if (!is_taken(compute_major(stream.device()))) return false;
-  const bool must = attention_library() == AttentionLibrary::cudnn;
   std::string reason =
       "only causal attention of whole sequences to themselves is, without a cap of the "
       "scores or dropout";
-  const bool supported =
-      is_whole(shape, part, tensors) &&
-      cudnn_attention_supports(stream, shape, tensors, must ? &reason : nullptr);
-  require(supported || !must, Status::resources,
+  const bool done =
+      is_whole(shape, part, tensors) && cudnn_attention(stream, shape, tensors, reason);
+  require(done || attention_library() != AttentionLibrary::cudnn, Status::resources,
           "cuDNN does not do attention{} of {} with batch {}, sequence {}, heads {}, "
           "kv_heads {}, head_width {}: {}; AttentionLibrary::automatic would use our own "
           "kernels",
           tensors.d_o.empty() ? "" : " backward", name_of(tensors.q.dtype()), shape.batch,
           shape.sequence, shape.heads, shape.kv_heads, shape.head_width, reason);
-  if (supported) cudnn_attention(stream, shape, tensors);
-  return supported;
+  return done;
 }
 
 }  // namespace trireme::kernels::cuda

@@ -19,20 +19,25 @@ namespace {
 using trireme::cuda::check;
 
 // Versions before this one ask for workarounds: of sequences that are no multiples of
-// 128, of masks, of single queries.
-constexpr std::size_t oldest_version = 91600;
+// 128, of masks, of single queries. One more for backward on Hopper: until 9.18 its
+// workspace was not always initialised (TransformerEngine #2186).
+constexpr std::size_t oldest_version = 91600, oldest_on_hopper = 91800;
+// From this one on backward heeds the strides of lse on every GPU: before, on compute
+// capability 8, it took lse as [batch, heads, sequence] whatever they said
+// (cudnn-frontend #304). Of 12 nothing is known, so it is not asked either.
+constexpr std::size_t first_with_strides_of_lse = 92600;
 constexpr std::int64_t most_score_bytes = std::int64_t{1} << 30;
 constexpr std::int64_t most_workspace_bytes = 2 * most_score_bytes;
 
 struct Choice {
   std::optional<Plan> plan;
+  bool has_run = false;
   std::string refusal;  // without a plan
 };
 
 // What is kept for a device.
 struct Library {
   cudnnHandle_t handle = nullptr;
-  Descriptor device;
   int major = 0;        // compute capability
   std::string refusal;  // of the device as a whole
   std::map<AttentionProblem, Choice> choices;
@@ -49,9 +54,6 @@ Library open_library(Device device) {
   }
   try {
     check_cudnn(cudnnCreate(&made.handle), "cudnnCreate");
-    made.device = Descriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-    made.device.set(CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &made.handle);
-    made.device.finish();
   } catch (const Error& error) {  // whatever it is: there are kernels of our own
     made.refusal = error.what();
   }
@@ -80,6 +82,21 @@ bool is_aligned(const TensorView& x) {
   return rows && reinterpret_cast<std::uintptr_t>(x.raw()) % bytes == 0;
 }
 
+// What backward cannot be asked on a GPU of a compute capability; nullptr if it can.
+const char* obstacle_to_backward(int major, const AttentionShape& shape) {
+  if (attention_deterministic() && major > 9)
+    return "backward in a fixed order is made only up to compute capability 9";
+  if (shape.sequence < 2) return "backward of a sequence of one row is not supported";
+  const std::size_t version = cudnnGetVersion();
+  if (major == 9 && version < oldest_on_hopper)
+    return "backward on compute capability 9 needs cuDNN 9.18";
+  const bool strides = major == 9 || major == 10 || version >= first_with_strides_of_lse;
+  if (shape.heads > 1 && !strides)
+    return "backward of several heads needs cuDNN 9.26 outside compute capabilities 9 "
+           "and 10";
+  return nullptr;
+}
+
 // What the library cannot be asked on a GPU of a compute capability; nullptr if it can.
 const char* obstacle(int major, const AttentionShape& shape,
                      const AttentionTensors& tensors) {
@@ -92,10 +109,8 @@ const char* obstacle(int major, const AttentionShape& shape,
   for (std::int64_t h = 0; h < shape.heads; ++h)
     if (shape.kv_head[static_cast<std::size_t>(h)] != h / group)
       return "each key/value head must serve as many query heads, in order";
-  if (!tensors.d_o.empty() && attention_deterministic() && major > 9)
-    return "backward is deterministic only up to compute capability 9";
-  if (!tensors.d_o.empty() && shape.sequence < 2)
-    return "backward of a sequence of one row is not supported";
+  if (!tensors.d_o.empty())
+    if (const char* why = obstacle_to_backward(major, shape)) return why;
   for (const TensorView* x : matrices(tensors))
     if (!x->empty() && !is_aligned(*x)) return "rows must begin at multiples of 16 bytes";
   return nullptr;
@@ -148,7 +163,7 @@ Choice choose(const Library& one, const AttentionProblem& p) {
   try {
     Graph graph;
     p.backward ? add_backward(graph, p) : add_forward(graph, p);
-    choice.plan.emplace(graph, one.device, Plan::Wish{most_workspace_bytes, p.ordered});
+    choice.plan.emplace(graph, one.handle, Plan::Wish{most_workspace_bytes, p.ordered});
   } catch (const CudnnRefusal& refusal) {
     choice.refusal = refusal.what();
     log::info("cuDNN does no {}: {}", words_for(p), choice.refusal);
@@ -159,7 +174,7 @@ Choice choose(const Library& one, const AttentionProblem& p) {
   return choice;
 }
 
-const Choice& find(Library& one, const AttentionProblem& p) {
+Choice& find(Library& one, const AttentionProblem& p) {
   const auto found = one.choices.find(p);
   if (found != one.choices.end()) return found->second;
   constexpr std::size_t most_plans = 1024;  // a bound on memory, not met in training
@@ -229,35 +244,36 @@ std::int64_t cudnn_attention_workspace(const AttentionShape& shape,
   return bytes + (p.heads == p.kv_heads ? 0 : 2 * query_bytes);
 }
 
-bool cudnn_attention_supports(Stream& stream, const AttentionShape& shape,
-                              const AttentionTensors& tensors, std::string* reason) {
+bool cudnn_attention(Stream& stream, const AttentionShape& shape,
+                     const AttentionTensors& tensors, std::string& reason) {
   Library& one = library(stream.device());
-  const char* why = obstacle(one, shape, tensors);
-  if (why == nullptr) {
-    const Choice& choice = find(one, problem_of(shape, tensors));
-    if (choice.plan) return true;
-    why = choice.refusal.c_str();
+  if (const char* why = obstacle(one, shape, tensors)) {
+    reason = why;
+    return false;
   }
-  if (reason != nullptr) *reason = why;
-  return false;
-}
-
-void cudnn_attention(Stream& stream, const AttentionShape& shape,
-                     const AttentionTensors& tensors) {
-  Library& one = library(stream.device());
-  const char* why = obstacle(one, shape, tensors);
-  require(why == nullptr, Status::resources, "cuDNN's attention: {}", why);
   const AttentionProblem p = problem_of(shape, tensors);
-  const Choice& choice = find(one, p);
-  require(choice.plan.has_value(), Status::resources, "cuDNN does no {}: {}",
-          words_for(p), choice.refusal);
+  Choice& choice = find(one, p);
+  if (!choice.plan) {
+    reason = choice.refusal;
+    return false;
+  }
   auto* const memory = static_cast<std::byte*>(
       workspace(stream, DType::u8, {own_memory(p).all() + choice.plan->workspace_bytes()})
           .raw());
   check_cudnn(cudnnSetStream(one.handle, static_cast<cudaStream_t>(stream.native())),
               "cudnnSetStream");
-  for (std::int64_t first = 0; first < shape.batch; first += p.batch)
-    run(one, *choice.plan, p, tensors, first, shape.scale, memory);
+  try {
+    for (std::int64_t first = 0; first < shape.batch; first += p.batch)
+      run(one, *choice.plan, p, tensors, first, shape.scale, memory);
+    choice.has_run = true;
+    return true;
+  } catch (const Error& error) {  // a plan that cannot be run: our own kernels can
+    if (choice.has_run) throw;
+    choice.plan.reset();
+    reason = choice.refusal = error.what();
+    log::warn("cuDNN fails to run {}: {}", words_for(p), choice.refusal);
+    return false;
+  }
 }
 
 }  // namespace trireme::kernels::cuda

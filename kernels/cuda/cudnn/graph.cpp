@@ -134,10 +134,13 @@ void Graph::reshape(const Tensor& x, const Tensor& y) {
   add(std::move(operation));
 }
 
-Descriptor Graph::finish() const {
+// As cuDNN's own front end makes it: the handle is the graph's, and what is planned for
+// the graph says nothing of the GPU.
+Descriptor Graph::finish(cudnnHandle_t handle) const {
   std::vector<cudnnBackendDescriptor_t> operations;
   for (const Descriptor& operation : operations_) operations.push_back(operation.get());
   Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
             static_cast<std::int64_t>(operations.size()), operations.data());
   graph.finish();
@@ -148,12 +151,11 @@ namespace {
 
 constexpr int most_proposals = 16;
 
-std::vector<Descriptor> proposals(const Descriptor& graph, const Descriptor& device) {
+std::vector<Descriptor> proposals(const Descriptor& graph) {
   Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get());
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-  heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device.get());
   heuristic.finish();
   std::vector<Descriptor> configurations;
   std::vector<cudnnBackendDescriptor_t> opaque;
@@ -181,18 +183,18 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(const Descriptor& engine) {
 
 }  // namespace
 
-Plan::Plan(const Graph& graph, const Descriptor& device, const Wish& wish)
-    : graph_(graph.finish()) {
+Plan::Plan(const Graph& graph, cudnnHandle_t handle, const Wish& wish)
+    : graph_(graph.finish(handle)) {
   std::string reasons;
-  for (const Descriptor& configuration : proposals(graph_, device))
-    if (choose(configuration, device, wish, reasons)) return;
+  for (const Descriptor& configuration : proposals(graph_))
+    if (choose(configuration, wish, reasons)) return;
   throw CudnnRefusal(reasons.empty() ? "its heuristic proposes no engine: " + last_words()
                                      : "of the engines proposed," + reasons);
 }
 
 // Reasons for not choosing a configuration are added to `reasons`.
-bool Plan::choose(const Descriptor& configuration, const Descriptor& device,
-                  const Wish& wish, std::string& reasons) {
+bool Plan::choose(const Descriptor& configuration, const Wish& wish,
+                  std::string& reasons) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t opaque = engine.get();
   configuration.read(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
@@ -209,7 +211,6 @@ bool Plan::choose(const Descriptor& configuration, const Descriptor& device,
   try {
     plan_ = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     plan_.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration.get());
-    plan_.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device.get());
     plan_.finish();
     workspace_bytes_ = plan_.read_integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
   } catch (const Error& error) {  // of this one; the next may do

@@ -47,8 +47,8 @@ class Graph {
   // y: the elements of x under other dims.
   void reshape(const Tensor& x, const Tensor& y);
 
-  // All operations so far, checked by the library.
-  Descriptor finish() const;
+  // All operations so far, checked by the library for the handle's GPU.
+  Descriptor finish(cudnnHandle_t handle) const;
 
  private:
   enum class Kind { memory, scalar, value };
@@ -66,7 +66,7 @@ class Graph {
   std::vector<Descriptor> kept_, operations_;
 };
 
-// An engine of the library for a graph on one kind of GPU.
+// An engine of the library for a graph on a handle's GPU.
 class Plan {
  public:
   // What is asked of an engine.
@@ -76,9 +76,8 @@ class Plan {
   };
 
   // The first proposal of the library's heuristic that is as wished and can be built.
-  // `device`: a finished description of the GPU. Throws CudnnRefusal with the reason
-  // where there is none.
-  Plan(const Graph& graph, const Descriptor& device, const Wish& wish);
+  // Throws CudnnRefusal with the reason where there is none.
+  Plan(const Graph& graph, cudnnHandle_t handle, const Wish& wish);
 
   std::int64_t workspace_bytes() const { return workspace_bytes_; }
   // The library's number of the engine.
@@ -88,8 +87,7 @@ class Plan {
            std::span<void* const> pointers, void* workspace) const;
 
  private:
-  bool choose(const Descriptor& configuration, const Descriptor& device, const Wish& wish,
-              std::string& reasons);
+  bool choose(const Descriptor& configuration, const Wish& wish, std::string& reasons);
 
   Descriptor graph_, plan_;
   std::int64_t workspace_bytes_ = 0;

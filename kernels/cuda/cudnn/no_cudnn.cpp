@@ -11,19 +11,15 @@ bool cudnn_is_built() { return false; }
 
 namespace cuda {
 
-bool cudnn_attention_supports(Stream&, const AttentionShape&, const AttentionTensors&,
-                              std::string* reason) {
-  if (reason != nullptr) *reason = "this program was built without cuDNN";
-  return false;
-}
-
 std::int64_t cudnn_attention_workspace(const AttentionShape&, const AttentionTensors&,
                                        int) {
   return 0;
 }
 
-void cudnn_attention(Stream&, const AttentionShape&, const AttentionTensors&) {
-  fail(Status::resources, "this program was built without cuDNN");
+bool cudnn_attention(Stream&, const AttentionShape&, const AttentionTensors&,
+                     std::string& reason) {
+  reason = "this program was built without cuDNN";
+  return false;
 }
 
 }  // namespace cuda

@@ -31,17 +31,22 @@ std::string pci_bus_id(int device) {
 
 }  // namespace
 
-std::vector<CudaDevice> cuda_devices() {
+int count_cuda_devices() {
   cuda::prepare();
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   // A login node has no driver or no GPU. The count is left unset then.
   if (code == cudaErrorInsufficientDriver || code == cudaErrorNoDevice) {
     cudaGetLastError();  // the runtime keeps the last error until it is read
-    return {};
+    return 0;
   }
   check(code, "cudaGetDeviceCount");
+  return count;
+}
+
+std::vector<CudaDevice> cuda_devices() {
   std::vector<CudaDevice> devices;
+  const int count = count_cuda_devices();
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, i), "cudaGetDeviceProperties");
@@ -52,6 +57,24 @@ std::vector<CudaDevice> cuda_devices() {
                        hexadecimal(std::as_bytes(std::span(properties.uuid.bytes)))});
   }
   return devices;
+}
+
+// The driver answers with version 0 where there is none.
+std::string outdated_driver() {
+  cuda::prepare();
+  int count = 0, runtime = 0, driver = 0;
+  if (cudaGetDeviceCount(&count) != cudaErrorInsufficientDriver) {
+    cudaGetLastError();
+    return "";
+  }
+  cudaGetLastError();
+  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  if (driver == 0) return "";
+  return format(
+      "the driver supports CUDA {}, and this program needs {}: load a newer driver, or "
+      "build the program with that CUDA",
+      version_text(driver), version_text(runtime));
 }
 
 std::string cuda_version() {

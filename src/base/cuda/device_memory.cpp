@@ -13,15 +13,15 @@ namespace {
 
 using cuda::check;
 
-// Whether the device reads memory of the host that is not pinned by itself (Grace), when
-// the copy runs: elsewhere the call has taken the bytes when it returns.
+// Whether the device may read memory of the host that is not pinned by itself (Grace, or
+// Linux's HMM), when the copy runs: elsewhere the call must have taken the bytes when it
+// returns ("API synchronization behavior", CUDA Runtime API).
 bool reads_later(Device device, const TensorView& x) {
-  int reads_host_pages = 0;
-  check(cudaDeviceGetAttribute(&reads_host_pages,
-                               cudaDevAttrPageableMemoryAccessUsesHostPageTables,
+  int reads_host_memory = 0;
+  check(cudaDeviceGetAttribute(&reads_host_memory, cudaDevAttrPageableMemoryAccess,
                                device.index),
         "cudaDeviceGetAttribute");
-  if (reads_host_pages == 0) return false;
+  if (reads_host_memory == 0) return false;
   cudaPointerAttributes memory{};
   check(cudaPointerGetAttributes(&memory, x.raw()), "cudaPointerGetAttributes");
   return memory.type == cudaMemoryTypeUnregistered;
@@ -86,7 +86,10 @@ void* allocate_pinned_memory(std::size_t bytes) {
   return memory;
 }
 
-void free_pinned_memory(void* memory) noexcept { cudaFreeHost(memory); }
+// As free_device_memory(): cudaFreeHost() may wait as well.
+void free_pinned_memory(void* memory) noexcept {
+  if (std::uncaught_exceptions() == 0) cudaFreeHost(memory);
+}
 
 DeviceMemoryState device_memory_state(Device device) {
   DeviceMemoryState state;

@@ -54,7 +54,9 @@ Graph Graph::record(Stream& stream, const std::function<void()>& work) {
   std::size_t nodes = 0;
   check(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
   cudaGraphExec_t executable = nullptr;
-  check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+  // Without this flag messages would have the priority of the stream that launches.
+  check(cudaGraphInstantiate(&executable, graph, cudaGraphInstantiateFlagUseNodePriority),
+        "cudaGraphInstantiate");
   return {executable, nodes};
 }
 

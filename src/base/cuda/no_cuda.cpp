@@ -16,6 +16,8 @@
 namespace trireme {
 
 std::vector<CudaDevice> cuda_devices() { return {}; }
+int count_cuda_devices() { return 0; }
+std::string outdated_driver() { return ""; }
 std::string cuda_version() { return "not built in"; }
 
 void cuda::prepare() {}

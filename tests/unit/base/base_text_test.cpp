@@ -114,6 +114,8 @@ TEST(Cuda, ListsDevicesOrNothing) {
     EXPECT_FALSE(device.name.empty());
     EXPECT_GT(device.memory_bytes, 0);
   }
+  EXPECT_EQ(count_cuda_devices(), std::ssize(cuda_devices()));
+  EXPECT_EQ(outdated_driver(), "");
   EXPECT_FALSE(cuda_version().empty());
 }
 

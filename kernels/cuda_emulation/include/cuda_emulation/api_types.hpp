@@ -91,6 +91,7 @@ inline constexpr unsigned cudaEventRecordDefault = 0, cudaEventWaitDefault = 0;
 inline constexpr unsigned cudaHostAllocDefault = 0, cudaHostAllocPortable = 1,
                           cudaHostAllocMapped = 2, cudaHostAllocWriteCombined = 4;
 inline constexpr unsigned cudaHostRegisterDefault = 0, cudaHostRegisterPortable = 1;
+inline constexpr unsigned long long cudaGraphInstantiateFlagUseNodePriority = 8;
 enum cudaStreamCaptureMode {
   cudaStreamCaptureModeGlobal = 0,
   cudaStreamCaptureModeThreadLocal = 1,
