@@ -88,11 +88,16 @@ std::unique_ptr<WorldState> make_state() {
   return state;
 }
 
-// Open MPI would start a daemon beside a process that no launcher started, in case it
-// spawns others, which takes a seventh of a second: none is spawned here. Without it all
-// such processes of a user make and remove one folder for files of their session, which
-// none has, and of two at a time one may fail. The user's values stay.
-void start_without_daemon() {
+// Settings of Open MPI, where the user has none.
+void prepare_open_mpi() {
+  // Where no process can read another's memory a long message travels in fragments, of
+  // which three are under way at a time; more are sent when one of the two ranks calls
+  // MPI. Ranks that compute call it rarely: 256 fragments are a message at a time.
+  ::setenv("OMPI_MCA_pml_ob1_send_pipeline_depth", "256", 0);
+  // Open MPI would start a daemon beside a process that no launcher started, in case it
+  // spawns others, which takes a seventh of a second: none is spawned here. Without it
+  // all such processes of a user make and remove one folder for files of their session,
+  // which none has, and of two at a time one may fail.
   if (is_launched()) return;
   ::setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
   ::setenv("OMPI_MCA_orte_create_session_dirs", "0", 0);
@@ -122,7 +127,7 @@ void World::start_alone() {
 }
 
 void World::start_mpi(int argc, char** argv) {
-  start_without_daemon();
+  prepare_open_mpi();
   cuda::prepare();  // MPI's libraries may start the driver, which reads the environment
   StartWatch watch;
   try {

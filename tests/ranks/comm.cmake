@@ -5,6 +5,13 @@ foreach(topic comm device_comm world mesh)
                LONG_RANKS 3 4)
 endforeach()
 
+trireme_test(open_mpi_test SOURCES open_mpi_test.cpp USES base comm RANKS 1 2
+             LIBRARIES MPI::MPI_C)
+# With a number of the user's.
+trireme_add_test(open_mpi_test.set COMMAND open_mpi_test)
+set_property(TEST open_mpi_test.set APPEND PROPERTY ENVIRONMENT
+             OMPI_MCA_pml_ob1_send_pipeline_depth=7)
+
 trireme_test(claim_test SOURCES claim_test.cpp USES base comm RANKS 1 2 LONG_RANKS 4
              LIBRARIES MPI::MPI_C)
 
