@@ -108,6 +108,15 @@ file beyond_64_bits 65 'beyond_64_bits.toml:1:' <<<'run.steps = 9999999999999999
 file bare_word 65 'bare_word.toml:1:' <<<'run.name = quickstart'
 file open_text 65 'open_text.toml:1:|is a quote missing' <<<'run.name = "quick'
 
+# Decks that include others: each problem at its place in its file.
+add includes_nothing 'includes_nothing.toml:1:11: include = "god.toml"|did you mean good.toml?' 'include = "god.toml"'
+add includes_itself 'include itself' 'include = ["good.toml", "includes_itself.toml"]'
+add includes_a_pipe 'pipe.toml: is not a regular file' 'include = "pipe.toml"'
+add includes_a_number 'include = 3: write the name of a deck' 'include = 3'
+add includes_wrong 'twice.toml:2:' 'include = "twice.toml"'
+add includes_late 'includes_late.toml:2:1: model.include: is no key' '[model]' 'include = "good.toml"' '[run]'
+expect includes_by_argument 64 'include: is no key' good.toml include=good.toml
+
 # 3. Keys and sections that are unknown.
 add misspelt_key "misspelt_key.toml:1:7: model.head: unknown key|'model.heads'" 'model.head = 4'
 add misspelt_optimizer "unknown key|'optimizer.learning_rate'" 'optimizer.learning_rat = 1'
