@@ -1,12 +1,12 @@
 // Settings of Open MPI that the program makes, as the library has taken them.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
-#include <mpi.h>
 
 #include <cstdlib>
 #include <optional>
 #include <string>
 
+#include "comm/mpi/mpi.hpp"
 #include "support/world.hpp"
 
 namespace trireme::comm {
