@@ -49,11 +49,8 @@ void write_run(io::Hdf5File& file, const std::string& group, const ReportedRun& 
     write_column(file, group + "/" + key, values, DType::f64);
   }
   file.write_attribute(group, "directory", run.directory);
-  // A group of its own: keys of a deck may be called as metrics are.
-  std::vector<std::int64_t> none;
-  write_column(file, group + "/deck/settings", none, DType::i64);
   for (const io::DeckSetting& setting : run.settings)
-    file.write_attribute(group + "/deck", setting.key, setting.text(longest_setting));
+    file.write_attribute(group, setting.key, setting.text(longest_setting));
 }
 
 }  // namespace

@@ -70,8 +70,8 @@ TEST_F(ReportHdf5, ARowForEachStep) {
   EXPECT_EQ(validation[1], 3.75);
   EXPECT_TRUE(std::isnan(validation[2]));
   EXPECT_EQ(file.text_attribute("one", "directory"), "runs/one");
-  EXPECT_EQ(file.text_attribute("one/deck", "optimizer.name"), "adamw");
-  EXPECT_EQ(file.text_attribute("one/deck", "optimizer.learning_rate"), "0.5");
+  EXPECT_EQ(file.text_attribute("one", "optimizer.name"), "adamw");
+  EXPECT_EQ(file.text_attribute("one", "optimizer.learning_rate"), "0.5");
 }
 
 TEST_F(ReportHdf5, RunsOfOneNameAndRunsWithoutSteps) {
