@@ -3,7 +3,9 @@
 #include "kernels/causal_conv.hpp"
 
 #include "kernels/checks.hpp"
+#include "kernels/cuda/delta/demand.hpp"
 #include "kernels/dispatch.hpp"
+#include "kernels/runtime/plan_working_memory.hpp"
 
 namespace trireme::kernels {
 
@@ -47,6 +49,11 @@ void causal_conv_backward(Stream& stream, const ConvShape& shape, const TensorVi
   check.tensor({"dx", dx_TC}, x_TC.dtype(), x_TC.shape());
   check.tensor({"dweight", dweight_CW}, accumulator_of(x_TC.dtype()), weight_CW.shape());
   check.dense({"dweight", dweight_CW});
+  require(stream.device().is_meta() || dx_TC.elements() == 0 ||
+              (dx_TC.raw() != dy_TC.raw() && dx_TC.raw() != x_TC.raw()),
+          "causal_conv_backward: dx is written where an input is still read");
+  plan_working_memory(
+      stream, [&] { return cuda::causal_conv_backward_workspace(x_TC, weight_CW); });
   run_kernel<host::causal_conv_backward, cuda::causal_conv_backward>(
       family, stream, shape, dy_TC, x_TC, weight_CW, dx_TC, dweight_CW);
 }

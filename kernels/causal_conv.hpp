@@ -28,7 +28,7 @@ void causal_conv(Stream& stream, const ConvShape& shape, const TensorView& x_TC,
                  const TensorView& weight_CW, const TensorView& y_TC);
 
 // dx_TC (written) and dweight_CW (added to, accumulator dtype) from dy_TC. u is made
-// again. dx may be dy; the order of sums depends on the shape alone.
+// again. dx is none of the inputs; the order of sums depends on the shape alone.
 void causal_conv_backward(Stream& stream, const ConvShape& shape, const TensorView& dy_TC,
                           const TensorView& x_TC, const TensorView& weight_CW,
                           const TensorView& dx_TC, const TensorView& dweight_CW);

@@ -55,7 +55,7 @@ void for_channels(const char* label, std::int64_t channels, std::int64_t rows,
 }
 
 // Backward of some channels of one sequence, from its last row on: the gradients of u of
-// the last W rows are at hand when dx of a row needs them. dx may be dy.
+// the last W rows are at hand when dx of a row needs them.
 template <class T, class A>
 struct ConvBackward {
   using Row = std::array<A, channels_per_task>;

@@ -112,8 +112,9 @@ void check_delta_gates(Probe& probe, DType dtype) {
   near(wide, dbeta, bias_terms);
 }
 
+// Rows of more than one piece on a GPU.
 void check_causal_conv(Probe& probe, DType dtype) {
-  constexpr std::int64_t B = 2, S = 35, C = 130, W = 4, T = B * S;
+  constexpr std::int64_t B = 2, S = 135, C = 130, W = 4, T = B * S;
   const std::vector<std::int32_t> starts = documents(B, S, 9);
   const Integers starts_T = probe.integers({T}, starts);
   const kernels::ConvShape shape{B, S, starts_T.view()};

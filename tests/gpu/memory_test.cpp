@@ -5,6 +5,7 @@
 
 #include "base/cuda_devices.hpp"
 #include "kernels/attention.hpp"
+#include "kernels/causal_conv.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/gemm.hpp"
@@ -187,6 +188,18 @@ TEST(GpuMemory, KernelsTakeWhatTheyPlan) {
       const TensorView index_T = from.take(DType::i32, {T}, "index");
       kernels::embedding_backward(on, from.take(DType::f32, {T, D}, "dy"), index_T, 0,
                                   from.take(DType::f32, {R, D}, "dtable"));
+    });
+  }
+  for (const std::int64_t sequence : {T / B, 250 * T}) {  // the second: longer pieces
+    SCOPED_TRACE(sequence);
+    expect_takes_what_it_plans([&](Stream& on, Arena& from) {
+      const auto take = [&](DType dtype, const Shape& shape) {
+        return from.take(dtype, shape, "x");
+      };
+      const Shape rows = {B * sequence, 3}, taps = {3, 4};
+      kernels::causal_conv_backward(on, {B, sequence}, take(DType::bf16, rows),
+                                    take(DType::bf16, rows), take(DType::bf16, taps),
+                                    take(DType::bf16, rows), take(DType::f32, taps));
     });
   }
   expect_takes_what_it_plans([&](Stream& on, Arena& from) {

@@ -76,10 +76,45 @@ TEST_P(CausalConv, DocumentsBeginWithNothing) {
   expect_right(GetParam(), 2, 20, 5, 4, {0, 1, 2, 9, 12});
 }
 
+// Backward on a GPU cuts all rows into pieces of 128: with documents that begin at,
+// before and behind a cut, sequences shorter than a piece and than the taps, and last
+// pieces that are shorter than the taps.
+TEST_P(CausalConv, PiecesMakeTheWhole) {
+  expect_right(GetParam(), 2, 301, 3, 4, {});
+  expect_right(GetParam(), 2, 301, 3, 4, {0, 1, 126, 127, 128, 129, 253, 258, 300});
+  expect_right(GetParam(), 1, 300, 2, 8, {0, 120, 131, 252, 256});
+  expect_right(GetParam(), 140, 1, 2, 4, {});
+  expect_right(GetParam(), 90, 3, 2, 6, {});
+  for (std::int64_t W = 1; W <= 8; ++W) {
+    expect_right(GetParam(), 1, 128, 1, W, {});
+    expect_right(GetParam(), 1, 130, 70, W, {});
+  }
+}
+
+// So many rows that pieces are longer, of 129 rows.
+TEST(LongConv, HasFewPieces) { expect_right(DType::f32, 2, 16950, 1, 4, {0, 16000}); }
+
+TEST(LongConv, HasTheSameBitsEachTime) {
+  Stream stream(test_device());
+  const Tensor x = Tensor::normal(DType::f32, {1000, 3}, 1),
+               dy = Tensor::normal(DType::f32, {1000, 3}, 2),
+               weight = Tensor::normal(DType::f32, {3, 4}, 3);
+  const auto backward = [&] {
+    const Tensor dx(DType::f32, {1000, 3}), dweight(DType::f32, {3, 4}, Vector(12));
+    kernels::causal_conv_backward(stream, {2, 500}, dy, x, weight, dx, dweight);
+    return std::pair(dx.values(), dweight.values());
+  };
+  EXPECT_EQ(backward(), backward());
+}
+
 TEST(ConvChecks, NameWhatIsWrong) {
   Stream stream(test_device());
   const Tensor x(DType::f32, {4, 3}), weight(DType::f32, {3, 9}), y(DType::f32, {4, 3});
   EXPECT_THROW(kernels::causal_conv(stream, {2, 2}, x, weight, y), Error);
+  const Tensor taps(DType::f32, {3, 4}), dtaps(DType::f32, {3, 4});
+  for (const Tensor* input : {&x, &y})
+    EXPECT_THROW(kernels::causal_conv_backward(stream, {2, 2}, y, x, taps, *input, dtaps),
+                 Error);
 }
 
 }  // namespace
