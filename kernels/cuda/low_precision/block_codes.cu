@@ -5,6 +5,7 @@
 #include "kernels/block_codes.hpp"
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/rows.cuh"
+#include "kernels/cuda/low_precision/dynamic_map.cuh"
 
 namespace trireme::kernels::cuda {
 namespace {
@@ -26,11 +27,13 @@ __device__ float largest_of(const T* x, std::int64_t begin, std::int64_t end) {
   return __uint_as_float(warp_max(most));
 }
 
-// Two codes a byte, or one: Code says which number has which.
+// Two codes a byte, or one: what Code makes for a block of threads says which number has
+// which.
 template <class T, class Code>
 __global__ void encode_kernel(const T* x, std::int64_t n, std::int64_t block,
                               std::int64_t blocks, Code code, unsigned char* codes,
                               float* absmax) {
+  const auto& encoder = code.of_block();
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.y;
   std::int64_t b = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   for (; b < blocks; b += step) {
@@ -38,12 +41,13 @@ __global__ void encode_kernel(const T* x, std::int64_t n, std::int64_t block,
     const float most = largest_of(x, begin, end);
     const BlockScale scale = block_scale(most, end - begin == block);
     if (threadIdx.x == 0) absmax[b] = kept_absmax(scale, most);
-    code.write(x, begin, end, scale, codes);
+    encoder.write(x, begin, end, scale, codes);
   }
 }
 
 struct FourBits {
   FourBitEncoder encoder;
+  __device__ const FourBits& of_block() const { return *this; }
   template <class T>
   __device__ unsigned of(const T* x, std::int64_t i, std::int64_t end,
                          const BlockScale& scale) const {
@@ -58,14 +62,19 @@ struct FourBits {
   }
 };
 
-struct Dynamic {
-  DynamicMap map;
+struct DynamicOfBlock {
+  MapBounds map;
   template <class T>
   __device__ void write(const T* x, std::int64_t begin, std::int64_t end,
                         const BlockScale& scale, unsigned char* codes) const {
     for (std::int64_t i = begin + threadIdx.x; i < end; i += warp_size)
       codes[i] = static_cast<unsigned char>(map.encode(scale.scaled(as_float(x[i]))));
   }
+};
+
+struct Dynamic {
+  DynamicMap map;
+  __device__ DynamicOfBlock of_block() const { return {MapBounds::of_block(map)}; }
 };
 
 template <class T, class Code>
@@ -100,10 +109,8 @@ struct DecodeDynamic {
   const unsigned char* codes;
   const float* absmax;
   std::int64_t block;
-  DynamicMap map;
   float* y;
-  template <int W>
-  __device__ void at(std::int64_t, std::int64_t c) const {
+  __device__ void at(const MapNumbers& map, std::int64_t c) const {
     y[c] = map.numbers[codes[c]] * absmax[c / block];
   }
 };
@@ -112,10 +119,8 @@ struct DecodeAbsmax {
   const unsigned char* codes;
   const float* nested;
   const float* offset;
-  DynamicMap map;
   float* absmax;
-  template <int W>
-  __device__ void at(std::int64_t, std::int64_t c) const {
+  __device__ void at(const MapNumbers& map, std::int64_t c) const {
     absmax[c] = nested_absmax(map.numbers[codes[c]], nested[c / dynamic_block], *offset);
   }
 };
@@ -170,17 +175,17 @@ void encode_dynamic(Stream& stream, const TensorView& x_N, DynamicType type,
 void decode_dynamic(Stream& stream, const TensorView& codes_N, const TensorView& absmax_B,
                     DynamicType type, std::int64_t block, const TensorView& y_N) {
   const DecodeDynamic f{static_cast<const unsigned char*>(codes_N.raw()),
-                        absmax_B.data<float>(), block, dynamic_map(type),
-                        y_N.data<float>()};
-  launch_over_rows<1>(stream, {1, y_N.elements()}, true, f);
+                        absmax_B.data<float>(), block, y_N.data<float>()};
+  launch_over_codes<MapNumbers>(stream, type, y_N.elements(), f);
 }
 
 void decode_absmax(Stream& stream, const TensorView& codes_B, const TensorView& nested_C,
                    const TensorView& offset_1, const TensorView& absmax_B) {
   const DecodeAbsmax f{static_cast<const unsigned char*>(codes_B.raw()),
                        nested_C.data<float>(), offset_1.data<float>(),
-                       dynamic_map(DynamicType::signed_numbers), absmax_B.data<float>()};
-  launch_over_rows<1>(stream, {1, absmax_B.elements()}, true, f);
+                       absmax_B.data<float>()};
+  launch_over_codes<MapNumbers>(stream, DynamicType::signed_numbers, absmax_B.elements(),
+                                f);
 }
 
 void encode_absmax(Stream& stream, const TensorView& absmax_B, const TensorView& codes_B,

@@ -3,6 +3,7 @@
 #include "base/block_scale.hpp"
 #include "kernels/cuda/common/rows.cuh"
 #include "kernels/cuda/low_precision/block_maxima.cuh"
+#include "kernels/cuda/low_precision/dynamic_map.cuh"
 #include "kernels/dynamic_blocks.hpp"
 
 namespace trireme::kernels::cuda {
@@ -27,9 +28,7 @@ struct Encode {
   unsigned char* codes;
   TensorRun run;
   DynamicBlocks blocks;
-  DynamicMap map;
-  template <int W>
-  __device__ void at(std::int64_t, std::int64_t c) const {
+  __device__ void at(const MapBounds& map, std::int64_t c) const {
     const std::int64_t block = run.index(c) / dynamic_block;
     const BlockScale scale =
         block_scale(absmax[block - blocks.first], blocks.whole(block));
@@ -43,9 +42,7 @@ struct Decode {
   float* y;
   TensorRun run;
   DynamicBlocks blocks;
-  DynamicMap map;
-  template <int W>
-  __device__ void at(std::int64_t, std::int64_t c) const {
+  __device__ void at(const MapNumbers& map, std::int64_t c) const {
     y[c] = map.numbers[codes[c]] * absmax[run.index(c) / dynamic_block - blocks.first];
   }
 };
@@ -61,25 +58,17 @@ void absmax_of_run(Stream& stream, const TensorView& x_N, const TensorRun& run,
 void encode_run(Stream& stream, const TensorView& x_N, const TensorRun& run,
                 DynamicType type, DynamicBlocks blocks, const TensorView& absmax_B,
                 const TensorView& codes_N) {
-  const Encode f{x_N.data<float>(),
-                 absmax_B.data<float>(),
-                 static_cast<unsigned char*>(codes_N.raw()),
-                 run,
-                 blocks,
-                 dynamic_map(type)};
-  launch_over_rows<1>(stream, {1, x_N.elements()}, true, f);
+  const Encode f{x_N.data<float>(), absmax_B.data<float>(),
+                 static_cast<unsigned char*>(codes_N.raw()), run, blocks};
+  launch_over_codes<MapBounds>(stream, type, x_N.elements(), f);
 }
 
 void decode_run(Stream& stream, const TensorView& codes_N, const TensorRun& run,
                 DynamicType type, DynamicBlocks blocks, const TensorView& absmax_B,
                 const TensorView& y_N) {
-  const Decode f{static_cast<const unsigned char*>(codes_N.raw()),
-                 absmax_B.data<float>(),
-                 y_N.data<float>(),
-                 run,
-                 blocks,
-                 dynamic_map(type)};
-  launch_over_rows<1>(stream, {1, y_N.elements()}, true, f);
+  const Decode f{static_cast<const unsigned char*>(codes_N.raw()), absmax_B.data<float>(),
+                 y_N.data<float>(), run, blocks};
+  launch_over_codes<MapNumbers>(stream, type, y_N.elements(), f);
 }
 
 }  // namespace trireme::kernels::cuda

@@ -223,7 +223,7 @@ TEST_F(BlockCodes, DynamicCodesAreThoseOfTheFormula) {
 // A number is off by at most half the distance of its neighbours: 0.0071 of absmax / 2
 // next to 1, plus one rounding of x / absmax and one of the product.
 TEST_F(BlockCodes, DynamicCodesAreNearest) {
-  for (const std::int64_t n : {1, 255, 256, 257, 3001}) {
+  for (const std::int64_t n : {1, 255, 256, 257, 3001, 20001}) {
     const auto x = waves(n);
     const Buffer from = send(x), codes = make(DType::u8, n), back = make(DType::f32, n),
                  absmax = make(DType::f32, divide_up(n, dynamic_block));
@@ -242,6 +242,39 @@ TEST_F(BlockCodes, DynamicCodesAreNearest) {
       EXPECT_LE(std::abs(got[i] - x[i]), best + 4e-7f * scale) << n << " " << i;
       EXPECT_EQ(got[i], map[kept[i]] * scale);
     }
+  }
+}
+
+// What lies on a bound goes down, what is next to it to its own side. Each block begins
+// with 1, so that it is scaled by 1.
+TEST_F(BlockCodes, DynamicCodesChangeAtTheBounds) {
+  for (const DynamicType type :
+       {DynamicType::signed_numbers, DynamicType::unsigned_numbers}) {
+    const DynamicMap& map = dynamic_map(type);
+    std::vector<float> x;
+    std::vector<unsigned> want;
+    const auto add = [&](float value, unsigned code) {
+      if (x.size() % dynamic_block == 0) {
+        x.push_back(1.0f);
+        want.push_back(255);
+      }
+      x.push_back(value);
+      want.push_back(code);
+    };
+    for (unsigned code = 0; code < 255; ++code) {
+      const float bound = (map.numbers[code] + map.numbers[code + 1]) / 2.0f;
+      add(map.numbers[code], code);
+      add(bound, code);
+      add(std::nextafter(bound, -2.0f), code);
+      add(std::nextafter(bound, 2.0f), code + 1);
+    }
+    const auto n = static_cast<std::int64_t>(x.size());
+    const Buffer from = send(x), codes = make(DType::u8, n),
+                 absmax = make(DType::f32, divide_up(n, dynamic_block));
+    encode_dynamic(stream_, from.view(), type, dynamic_block, codes.view(),
+                   absmax.view());
+    const auto got = fetch<std::uint8_t>(codes);
+    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(got[i], want[i]) << x[i];
   }
 }
 
