@@ -30,10 +30,20 @@ class DropoutMask {
     return (first_sequence_.value() + (t + first_token_) / here_) * sequence_ + position;
   }
   TRIREME_HOST_DEVICE bool keeps(std::int64_t row, std::int64_t own_column) const {
+    return kept_by(draw(row, own_column), own_column);
+  }
+  // The same in two steps, for a thread that has neighbours: the draw of a column, which
+  // the next one shares unless it begins its own.
+  TRIREME_HOST_DEVICE bool begins_draw(std::int64_t own_column) const {
+    return (own_column + first_column_) % 2 == 0;
+  }
+  TRIREME_HOST_DEVICE std::uint64_t draw(std::int64_t row,
+                                         std::int64_t own_column) const {
     const std::int64_t column = own_column + first_column_;
-    const std::uint64_t bits =
-        random_.bits(static_cast<std::uint64_t>(row * draws_ + column / 2));
-    return (column % 2 == 0 ? bits & 0xffffffffu : bits >> 32) >= below_;
+    return random_.bits(static_cast<std::uint64_t>(row * draws_ + column / 2));
+  }
+  TRIREME_HOST_DEVICE bool kept_by(std::uint64_t draw, std::int64_t own_column) const {
+    return (begins_draw(own_column) ? draw & 0xffffffffu : draw >> 32) >= below_;
   }
 
  private:

@@ -17,10 +17,13 @@ struct Dropout {
   __device__ void at(std::int64_t r, std::int64_t c) const {
     auto group = load_group<W>(x[r] + c);
     const std::int64_t row = mask.row(r, positions[r]);
+    std::uint64_t draw = 0;
 #pragma unroll
-    for (int i = 0; i < W; ++i)
-      group.x[i] =
-          narrow<T>(mask.keeps(row, c + i) ? widen(group.x[i]) * scale : Wide<T>(0));
+    for (int i = 0; i < W; ++i) {
+      if (i == 0 || mask.begins_draw(c + i)) draw = mask.draw(row, c + i);
+      const bool kept = mask.kept_by(draw, c + i);
+      group.x[i] = narrow<T>(kept ? widen(group.x[i]) * scale : Wide<T>(0));
+    }
     store_group(y[r] + c, group);
   }
 };

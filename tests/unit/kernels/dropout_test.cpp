@@ -71,6 +71,35 @@ TEST_P(DropoutTest, IsAFunctionOfSequencePositionAndColumn) {
       }
 }
 
+// Cut at even and at odd columns, of which two share a draw.
+TEST_P(DropoutTest, OfSomeColumnsIsThatOfTheWhole) {
+  constexpr std::int64_t T = 5, D = 83;
+  const Buffer positions = integers({0, 1, 2, 3, 4});
+  const Tensor x(GetParam(), {T, D}, Vector(static_cast<std::size_t>(T * D), 1.0));
+  const Tensor y(GetParam(), {T, D});
+  DropoutKey key{3, 99, 7, 0, T, T};
+  kernels::dropout(stream_, key, 0.4, positions.view(), x, y);
+  const Vector whole = y.values();
+  key.columns = D;
+  for (const std::int64_t first : {1, 2, 7, 16})
+    for (const std::int64_t columns : {1, 2, 24, 67}) {
+      SCOPED_TRACE(testing::Message() << columns << " from " << first);
+      key.first_column = first;
+      // Dense rows and those of a wider tensor.
+      for (const std::int64_t padding : {0, 8}) {
+        const Tensor part(GetParam(), {T, columns},
+                          Vector(static_cast<std::size_t>(T * columns), 1.0), padding);
+        kernels::dropout(stream_, key, 0.4, positions.view(), part, part);
+        const Vector made = part.values();
+        for (std::int64_t t = 0; t < T; ++t)
+          for (std::int64_t j = 0; j < columns; ++j)
+            ASSERT_EQ(made[static_cast<std::size_t>(t * columns + j)],
+                      whole[static_cast<std::size_t>(t * D + first + j)])
+                << t << " " << j;
+      }
+    }
+}
+
 // The number of the first sequence may lie in memory, and is read each time.
 TEST(Dropout, ReadsTheFirstSequenceFromMemory) {
   Stream stream(test_device());
