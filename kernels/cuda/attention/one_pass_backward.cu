@@ -37,7 +37,11 @@ struct BlockNumbers : QueryNumbers<Q, stages> {
   int next_head, next_at;  // the tile of queries to start next, or -1 where there is none
   int head[stages];
   std::int64_t tile[stages];  // of dq
-  int turn[stages];           // the block's own, or -1 where there is none to give
+  int turn[stages];           // the block's own
+  // Of the tile that was added to last, for the thread that gives turns, which alone
+  // reads and writes them; turn -1: there is none to give.
+  std::int64_t last_tile;
+  int last_turn;
 };
 
 template <class T, int K>
@@ -121,10 +125,24 @@ struct OnePass {
     const int newest = min(tiles - 1, (at + Q - 1 + x.part.past) / tile_keys);
     return newest - numbers.own.first / tile_keys;
   }
-  __device__ void give_last_turn(int stage) const {
-    if (threadIdx.x == 0 && numbers.turn[stage] >= 0)
-      give_turn(partial.counter + numbers.tile[stage],
-                static_cast<unsigned>(numbers.turn[stage]) + 1);
+  // Turns are given by the last warp, whose keys the fewest queries see, while the first
+  // one waits for the block's own.
+  __device__ static bool gives_turns() {
+    return thread_index() == block_threads - warp_size;
+  }
+  // After a barrier behind the tile's sums: it orders the stores of all threads before
+  // the fence of the one that gives.
+  __device__ void give_last_turn() const {
+    if (gives_turns() && numbers.last_turn >= 0)
+      give_turn(partial.counter + numbers.last_tile,
+                static_cast<unsigned>(numbers.last_turn) + 1);
+  }
+  // Then the tile of a stage is the last one.
+  __device__ void give_last_turn_before(int stage) const {
+    if (!gives_turns()) return;
+    give_last_turn();
+    numbers.last_tile = numbers.tile[stage];
+    numbers.last_turn = numbers.turn[stage];
   }
   // How many of the block's keys the last query of a tile sees.
   __device__ int seen_keys(int at) const {
@@ -144,13 +162,19 @@ struct OnePass {
     p.template multiply<K>(of_q(stage) + Q * K, dv);
     return result;
   }
-  // Adds the products of the tile of queries of a stage, from `at` on.
+  // Adds the products of the tile of queries of a stage, from `at` on. The turn of the
+  // tile before is given only behind the first products: its sums have long left then,
+  // while a fence right behind their stores would hold up a warp, and with it the block.
+  // Until then the block waits for no other one, and the warp that gives is not the one
+  // that waits, so that a block gives the turns that it has had whatever it waits for
+  // next. Blocks wait for earlier tickets alone: none waits for ever.
   __device__ void add(int stage, int at, float (&dk)[1][K / 8][4],
                       float (&dv)[1][K / 8][4]) const {
     start_next(1 - stage);
     const bool sees = warp_index() * rows < seen_keys(at);
     Operand<Q> ds;
     if (sees) ds = differentiate_tile(stage, at, dv);
+    give_last_turn_before(stage);
     if (threadIdx.x == 0)
       wait_for_turn(partial.counter + numbers.tile[stage],
                     static_cast<unsigned>(numbers.turn[stage]));
@@ -178,12 +202,10 @@ __global__ void __launch_bounds__(block_threads, 1)
     unsigned ticket = lane_index() == 0 ? atomicAdd(partial.ticket, 1u) : 0;
     ticket = __shfl_sync(all_lanes, ticket, 0);
     const KeyTile own = key_tile_of(x.part, ticket);
-    if (lane_index() == 0) {
-      numbers.own = own;
-      numbers.turn[1] = -1;
-    }
+    if (lane_index() == 0) numbers.own = own;
     pass.put_next(QueryTiles<T, tile_keys, Q>(x, own.b, own.kv_head, own.first));
   }
+  if (pass.gives_turns()) numbers.last_turn = -1;
   __syncthreads();
   pass.load_keys();
   pass.start_next(0);
@@ -191,14 +213,15 @@ __global__ void __launch_bounds__(block_threads, 1)
   pass.store_numbers(pass.load_numbers(0), 0);
   if (warp_index() == 0) pass.find_next();
   float dk[1][K / 8][4] = {}, dv[1][K / 8][4] = {};
+  // Of a stage that is known to be 0 or 1, addresses of both would take registers.
   for (int stage = 0;; stage = 1 - stage) {
     cp_async_wait<0>();
     __syncthreads();  // the tile is there, and all are done with the one before
-    pass.give_last_turn(1 - stage);
-    const int at = numbers.at[stage];
+    const int at = numbers.at[recomputed(stage)];
     if (at < 0) break;
-    pass.add(stage, at, dk, dv);
+    pass.add(recomputed(stage), at, dk, dv);
   }
+  pass.give_last_turn();
   const KeyTile own = numbers.own;
   const int first = own.first + warp_index() * rows;
   const std::int64_t column = std::int64_t{own.kv_head} * K;

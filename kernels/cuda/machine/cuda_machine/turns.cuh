@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A counter in global memory says whose turn it is. One thread of a block waits for the
-// block's turn, and gives the next one when the block is done; barriers of the block lie
-// between that thread and all others. A block may only wait for blocks that have
-// started: those with an earlier ticket.
+// block's turn, and one, that or another, gives the next one when the block is done;
+// barriers of the block lie between them and all others. A block may only wait for blocks
+// that have started: those with an earlier ticket.
 #pragma once
 
 #include <cuda_runtime.h>
