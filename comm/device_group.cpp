@@ -21,16 +21,18 @@ DeviceGroup::DeviceGroup(std::unique_ptr<Group> host, Device device,
 }
 
 void DeviceGroup::begin_exchange() {
-  if (transport_ && !through_host_) transport_->begin_exchange();
+  if (transport_ && !sends_through_host_) transport_->begin_exchange();
 }
 
 void DeviceGroup::end_exchange() noexcept {
-  if (transport_ && !through_host_) transport_->end_exchange();
+  if (transport_ && !sends_through_host_) transport_->end_exchange();
 }
 
-bool DeviceGroup::send_through_host(bool wanted) {
-  if (!make_through_host_ || wanted == (through_host_ != nullptr)) return false;
-  through_host_ = wanted ? make_through_host_() : nullptr;
+bool DeviceGroup::send_through_host(bool wanted, PinnedMemory after) {
+  if (!make_through_host_ || wanted == sends_through_host_) return false;
+  if (wanted && through_host_ == nullptr) through_host_ = make_through_host_();
+  if (!wanted && after == PinnedMemory::free) through_host_.reset();
+  sends_through_host_ = wanted;
   return true;
 }
 
@@ -50,7 +52,7 @@ Handle DeviceGroup::start(const Call& call, Stream& stream, const TensorView& fr
   const bool is_message =
       call.kind == Collective::send || call.kind == Collective::receive;
   DeviceTransport* const transport =
-      is_message && through_host_ ? through_host_.get() : transport_.get();
+      is_message && sends_through_host_ ? through_host_.get() : transport_.get();
   require(transport != nullptr,
           "{} on axis '{}': the mesh was made without this group's tensors on GPUs",
           name_of(call.kind), name());

@@ -16,12 +16,13 @@ class DeviceGroup final : public Group {
  public:
   using MakeTransport = std::function<std::unique_ptr<DeviceTransport>()>;
   // `transport` may be empty in a group of one rank. `through_host` makes what carries
-  // sends and receives while send_through_host() says so; empty where `transport` does.
+  // sends and receives while send_through_host() says so, once that is first wanted;
+  // empty where `transport` does.
   DeviceGroup(std::unique_ptr<Group> host, Device device,
               std::unique_ptr<DeviceTransport> transport,
               MakeTransport through_host = {});
 
-  bool send_through_host(bool wanted) override;
+  bool send_through_host(bool wanted, PinnedMemory after) override;
   void progress() override { host_->progress(); }
   void bound_staging(std::int64_t most) override { host_->bound_staging(most); }
   std::size_t staging_bytes() const override;
@@ -38,6 +39,7 @@ class DeviceGroup final : public Group {
   MakeTransport make_through_host_;
   // These go first: they may use the host group.
   std::unique_ptr<DeviceTransport> transport_, through_host_;
+  bool sends_through_host_ = false;  // through_host_ may be kept while it is not used
 };
 
 }  // namespace trireme::comm

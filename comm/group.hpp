@@ -135,12 +135,14 @@ class Group {
     Group& group_;
   };
 
+  // What send_through_host() leaves of the pinned memory that it took.
+  enum class PinnedMemory : bool { free, keep };
   // Whether sends and receives of tensors on GPUs pass through memory of the host, so
   // that no kernel of a GPU waits for another rank, also where the transport goes from
   // GPU to GPU. Where it does not, nothing changes and the answer is false. Alike on all
   // ranks of the group, with no send or receive in flight and all that came in by them
-  // in place.
-  virtual bool send_through_host(bool) { return false; }
+  // in place. Whoever will ask for it again keeps the memory: to pin some is slow.
+  virtual bool send_through_host(bool, PinnedMemory) { return false; }
 
   // Gives the transport a chance to move collectives in flight; cheap. Call it between
   // pieces of long local work.

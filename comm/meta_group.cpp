@@ -24,6 +24,14 @@ class MetaGroup final : public Group {
 
   void forbid_collectives() { collectives_ = false; }
 
+  // Counted where it stays: what is freed after the first run is not there later.
+  bool send_through_host(bool wanted, PinnedMemory after) override {
+    if (way_ != Way::direct || size() == 1 || after == PinnedMemory::free ||
+        wanted == sends_through_host_)
+      return false;
+    sends_through_host_ = wanted;
+    return true;
+  }
   void progress() override {}
   void bound_staging(std::int64_t most) override { staging_.set_limit(most); }
   std::size_t staging_bytes() const override {
@@ -77,6 +85,12 @@ class MetaGroup final : public Group {
     return row_of(call.kind).exchange ? 2 * whole : whole;
   }
 
+  Way way_of(const Call& call, const TensorView& from) const {
+    if (from.device() == planned_host) return Way::host;
+    return sends_through_host_ && row_of(call.kind).peer == Peer::other ? Way::pinned
+                                                                        : way_;
+  }
+
   Handle start(const Call& call, Stream&, const TensorView& from,
                const TensorView&) override {
     if (free_.empty()) {
@@ -86,7 +100,7 @@ class MetaGroup final : public Group {
     }
     Operation* operation = free_.back();
     free_.pop_back();
-    const Way way = from.device() == planned_host ? Way::host : way_;
+    const Way way = way_of(call, from);
     require(collectives_ || way != Way::direct || row_of(call.kind).peer == Peer::other,
             "{} on axis '{}': no communicator is made for it", row_of(call.kind).name,
             name());
@@ -103,7 +117,7 @@ class MetaGroup final : public Group {
   }
 
   Way way_;
-  bool collectives_ = true;
+  bool collectives_ = true, sends_through_host_ = false;
   StagingPool staging_, pinned_;
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<Operation*> free_;

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "cuda_emulation/api_types.hpp"
+#include "cuda_emulation/control.hpp"
 #include "kernels/cuda_emulation/devices.hpp"
 #include "kernels/cuda_emulation/loading.hpp"
 #include "kernels/cuda_emulation/stall.hpp"
@@ -13,6 +14,7 @@
 namespace trireme::cuda_emulation {
 
 std::recursive_mutex& api_mutex();
+Calls& counted_calls();                   // under that mutex
 cudaError_t remember(cudaError_t error);  // for cudaGetLastError, if it is one
 
 // Runs `body` alone among host threads. Work in a stream may not call the runtime. A

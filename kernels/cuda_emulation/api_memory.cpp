@@ -25,6 +25,7 @@ cudaError_t allocate(void** address, std::size_t bytes) {
 
 cudaError_t allocate_host(void** address, std::size_t bytes) {
   if (address == nullptr) return cudaErrorInvalidValue;
+  ++counted_calls().host_allocations;
   *address = bytes == 0 ? nullptr : HostMemory::get().allocate(bytes);
   return *address == nullptr && bytes != 0 ? cudaErrorMemoryAllocation : cudaSuccess;
 }

@@ -86,6 +86,16 @@ std::int64_t host_waits() {
   return Streams::get().waits();
 }
 
+Calls& counted_calls() {
+  static Calls calls;
+  return calls;
+}
+
+Calls calls() {
+  const std::lock_guard lock(api_mutex());
+  return counted_calls();
+}
+
 cudaError_t enqueue(cudaStream_t handle, std::function<void()> work) {
   return with_stream(handle, [&](CUstream_st& stream) {
     return Streams::get().add(stream, std::move(work));
@@ -146,6 +156,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
   return with_stream(handle, [&](CUstream_st& stream) {
     if (!Streams::get().is_event(event)) return cudaErrorInvalidResourceHandle;
     if (flags != cudaEventWaitDefault) return cudaErrorInvalidValue;
+    ++counted_calls().event_waits;
     return Streams::get().add_wait(stream, *event);
   });
 }
@@ -175,6 +186,7 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
   return with_event(handle, [&](CUevent_st& event) {
     CUstream_st* stream = Streams::get().find(stream_handle);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    ++counted_calls().event_records;
     return Streams::get().add_record(*stream, event);
   });
 }

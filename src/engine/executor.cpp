@@ -34,8 +34,9 @@ bool is_true_on_any(bool mine, comm::Group& everyone) {
 }
 
 // Whether any run may launch kernels that none before has: Executor::execute() says why.
+// On meta, as well, for plans of GPUs; groups of the host do not care.
 bool meets_new_kernels(const config::RunConfig& config, Device device) {
-  return device.is_cuda() && config.model.has_experts();
+  return !device.is_host() && config.model.has_experts();
 }
 
 }  // namespace
@@ -86,7 +87,8 @@ double Executor::evaluate(const std::vector<TensorView>& inputs_T,
 // then wait for ever. So messages of a schedule's first run leave the GPU to its kernels:
 // they pass through the host, and none is left behind when the next action begins.
 // Products of experts have other rows in each step, for which a library may take a kernel
-// that no run has launched: all runs of such models are like the first.
+// that no run has launched: all runs of such models are like the first, in the same
+// pinned memory.
 // What else ranks wait for together, all ranks of a group come to in the same order.
 // Graphs are made in a second run, which is treated alike, because that may take memory
 // of the GPU. A run that counts what FP8 loses launches each kernel by itself. Kernels of
@@ -107,16 +109,19 @@ void Executor::execute(const schedule::Schedule& schedule, const Work& work) {
     if (others) warmth_.runs = 0;
   }
   const int needed = !graphs_ ? 1 : recording_.by_steps ? 3 : 2;
-  const bool warm = !meets_new_kernels(config_, device_) &&
-                    (work.training ? warmth_.runs >= needed : warmth_.has_evaluated);
+  const bool never_warm = meets_new_kernels(config_, device_);
+  const bool warm =
+      !never_warm && (work.training ? warmth_.runs >= needed : warmth_.has_evaluated);
   if (warm) return run(schedule, work);
   if (!work.training) warmth_.has_evaluated = true;
   if (work.training && (!graphs_ || work.report == nullptr)) ++warmth_.runs;
-  warmth_.sends_block = pipeline_.send_through_host(true);
+  const auto after =
+      never_warm ? comm::Group::PinnedMemory::keep : comm::Group::PinnedMemory::free;
+  warmth_.sends_block = pipeline_.send_through_host(true, after);
   run(schedule, work);
   Stream(device_).synchronize();  // all that came in by the host is in place
   warmth_.sends_block = false;
-  pipeline_.send_through_host(false);
+  pipeline_.send_through_host(false, after);
 }
 
 void Executor::run(const schedule::Schedule& schedule, const Work& work) {

@@ -76,5 +76,48 @@ TEST(LazyLoading, NorLaterWithExperts) {
   }
 }
 
+// Pinned memory that a group of the pipeline has, and allocations of some, after each
+// step.
+struct Pinned {
+  std::vector<std::size_t> bytes;
+  std::vector<std::int64_t> allocations;
+};
+
+Pinned pinned_by_steps(const config::RunConfig& config, int steps) {
+  comm::Mesh mesh(world(), config.parallel.mesh, config.parallel.folding, test_device(),
+                  comm::Transport::nccl);
+  engine::Engine engine(config, mesh, test_device());
+  engine.store().initialize(42);
+  engine::StepObserver nobody;
+  Pinned pinned;
+  for (int step = 1; step <= steps; ++step) {
+    step_of(engine, config, mesh, nobody, step);
+    pinned.bytes.push_back(mesh.group(comm::Axis::pipeline).staging_bytes());
+    pinned.allocations.push_back(cuda_emulation::calls().host_allocations);
+  }
+  return pinned;
+}
+
+// All steps of a model with experts send through the same pinned memory, which a plan
+// counts; others give it back after the first.
+TEST(LazyLoading, PinnedMemoryOfMessagesIsMadeOnce) {
+  for (const char* model : {"mixtral", "llama"}) {
+    for (const Case& c : {cases[1], cases[3], cases[5]}) {
+      SCOPED_TRACE(std::string(model) + ", " + c.schedule);
+      const auto config = config_of(c, world().size(), 3, model);
+      const Pinned pinned = pinned_by_steps(config, 4);
+      EXPECT_EQ(pinned.allocations[1], pinned.allocations[2]);
+      EXPECT_EQ(pinned.allocations[2], pinned.allocations[3]);
+      EXPECT_EQ(pinned.bytes[0], pinned.bytes[3]);
+      comm::Mesh planned =
+          comm::Mesh::meta(config.parallel.mesh, world().rank(), config.parallel.folding,
+                           test_device(), comm::Transport::nccl);
+      const engine::Engine engine(config, planned, Device::meta());
+      EXPECT_EQ(pinned.bytes[3], planned.group(comm::Axis::pipeline).staging_bytes());
+      EXPECT_EQ(pinned.bytes[3] > 0, config.model.has_experts());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme::test

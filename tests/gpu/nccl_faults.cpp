@@ -61,14 +61,15 @@ class Faults {
     const Mesh mesh(world_, {.pipeline = 2}, {}, Device::cuda(0), Transport::nccl);
     Group& group = mesh.group(Axis::pipeline);
     const int peer = 1 - world_.rank();
-    if (through_host) group.send_through_host(true);
+    constexpr auto after = Group::PinnedMemory::free;
+    if (through_host) group.send_through_host(true, after);
     Handle received = group.receive(stream_, y_.view(), peer);
     cuda_emulation::forget_loaded_kernels();
     kernels::fill(stream_, x_.view(), 1.0);
     group.send(stream_, x_.view(), peer).wait();
     received.wait();
     stream_.synchronize();
-    if (through_host) group.send_through_host(false);
+    if (through_host) group.send_through_host(false, after);
   }
 
   // Four ranks, two communicators: half of the ranks use the other one first.

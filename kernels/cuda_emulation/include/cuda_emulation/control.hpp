@@ -60,6 +60,13 @@ std::int64_t graph_launches();
 // is none.
 std::int64_t host_waits();
 
+// Calls since start that cost a real driver time: that allocate pinned memory of the
+// host, record events, and have a stream wait for one.
+struct Calls {
+  std::int64_t host_allocations = 0, event_records = 0, event_waits = 0;
+};
+Calls calls();
+
 // Whether all of [address, address + bytes) lies in one device allocation.
 bool is_device_range(const void* address, std::size_t bytes);
 
