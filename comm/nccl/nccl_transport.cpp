@@ -37,6 +37,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,8 +82,15 @@ class NcclOperation final : public Handle::Operation {
   NcclCommunicator* communicator_ = nullptr;
   Stream stream_;  // of the program
   Event done_;
-  bool passed_ = false, waited_ = false;  // used again when both hold
-  std::vector<std::int64_t> launched_;    // of a graph: traces of its calls
+  bool passed_ = false;
+  // Messages of an exchange are one kernel and end together: the first one stands for
+  // all. Its event is recorded, and held for once; all are used again when it has passed
+  // and the last one was waited on.
+  NcclOperation* first_ = this;
+  std::vector<NcclOperation*> together_;  // of the first: all of them
+  std::size_t unwaited_ = 0;              // of these
+  bool held_ = false;
+  std::vector<std::int64_t> launched_;  // of a graph: traces of its calls
 };
 
 class NcclTransport final : public DeviceTransport,
@@ -109,9 +117,10 @@ class NcclTransport final : public DeviceTransport,
   void make_link(const Link& link);
   void connect(NcclCommunicator& communicator, Collective kind);
   NcclCommunicator& communicator_of(const Group::Call& call);
-  void take_off(NcclOperation& operation);
+  void take_off(std::span<NcclOperation* const> together);
   NcclOperation& take();
   bool has_passed(NcclOperation& operation);
+  void use_again(NcclOperation& first);
   std::string error_of(const NcclOperation& operation) const;
 
   MpiGroup& group_;
@@ -129,16 +138,17 @@ class NcclTransport final : public DeviceTransport,
 bool NcclOperation::progress() try {
   async_errors().look();
   const std::lock_guard lock(transport_.mutex_);
-  return passed_;
+  return first_->passed_;
 } catch (...) {
   end_job(std::current_exception());
 }
 
 void NcclOperation::wait() {
-  done_.hold(stream_);
+  NcclOperation& first = *first_;
+  if (!std::exchange(first.held_, true)) first.done_.hold(stream_);
   const std::lock_guard lock(transport_.mutex_);
-  waited_ = true;
-  if (passed_) transport_.free_.push_back(this);
+  --first.unwaited_;
+  if (first.passed_) transport_.use_again(first);
 }
 
 // The tensors go away now. Nothing that frees memory waits for the kernels that still
@@ -251,7 +261,8 @@ Handle NcclTransport::start(const Group::Call& call, Stream& stream,
   operation.communicator_ = &communicator;
   operation.stream_ = stream;
   operation.launched_.clear();
-  operation.passed_ = operation.waited_ = false;
+  operation.first_ = &operation;
+  operation.passed_ = false;
   if (RecordedCalls* const calls = recorded_calls())
     calls->set_work(*this);
   else
@@ -259,29 +270,41 @@ Handle NcclTransport::start(const Group::Call& call, Stream& stream,
   if (!exchange_ || exchange_->empty()) {
     started_.record(stream);
     started_.hold(communicator.stream());
+  } else {
+    require(stream.native() == exchange_->front()->stream_.native(),
+            "messages of an exchange on axis '{}' are on two streams", group_.name());
   }
   const int peer = exchange_ ? call.peer : peer_on_link(call.kind);
   communicator.enqueue(name_of(call.kind).data(),
                        [&](ncclComm_t comm, cudaStream_t queue) {
                          return issue(call, from, to, group_.size(), peer, comm, queue);
                        });
+  NcclOperation* const alone = &operation;
   if (exchange_)
     exchange_->push_back(&operation);
   else
-    take_off(operation);
+    take_off({&alone, 1});
   return Handle(&operation);
 } catch (...) {
   end_job(std::current_exception());  // peers may wait in kernels for this rank
 }
 
-// Its work is on its communicator's stream.
-void NcclTransport::take_off(NcclOperation& operation) {
-  operation.done_.record(operation.communicator_->stream());
+// What ends together is on its communicator's stream.
+void NcclTransport::take_off(std::span<NcclOperation* const> together) {
+  NcclOperation& first = *together.front();
+  first.done_.record(first.communicator_->stream());
   const std::lock_guard lock(mutex_);
-  if (recorded_calls() != nullptr)
-    operation.passed_ = true;
-  else
-    flying_.push_back(&operation);
+  for (NcclOperation* operation : together) operation->first_ = &first;
+  first.unwaited_ = together.size();
+  first.together_.assign(together.begin(), together.end());
+  first.held_ = false;
+  first.passed_ = recorded_calls() != nullptr;
+  if (!first.passed_) flying_.push_back(&first);
+}
+
+void NcclTransport::use_again(NcclOperation& first) {
+  if (first.unwaited_ > 0) return;
+  free_.insert(free_.end(), first.together_.begin(), first.together_.end());
 }
 
 void NcclTransport::launched(Stream& stream, std::vector<std::int64_t> traces) {
@@ -290,10 +313,12 @@ void NcclTransport::launched(Stream& stream, std::vector<std::int64_t> traces) {
   operation.communicator_ = nullptr;
   for (const std::int64_t entry : traces) trace().carried_by_device(entry);
   operation.launched_ = std::move(traces);
-  operation.passed_ = false;
-  operation.waited_ = true;  // the graph's own order is what waits
   operation.done_.record(stream);
   const std::lock_guard lock(mutex_);
+  operation.first_ = &operation;
+  operation.together_.assign(1, &operation);
+  operation.unwaited_ = 0;  // the graph's own order is what waits
+  operation.passed_ = false;
   flying_.push_back(&operation);
 }
 
@@ -309,7 +334,7 @@ void NcclTransport::end_exchange() noexcept try {
   all_->enqueue("ncclGroupEnd", [](ncclComm_t, cudaStream_t) { return ncclGroupEnd(); });
   const std::vector<NcclOperation*> started = std::move(*exchange_);
   exchange_.reset();
-  for (NcclOperation* operation : started) take_off(*operation);
+  if (!started.empty()) take_off(started);
 } catch (...) {
   end_job(std::current_exception());
 }
@@ -334,10 +359,11 @@ bool NcclTransport::has_passed(NcclOperation& operation) {
                    tensor_text(operation.call_.dtype, operation.call_.plan.elements)),
       group_.name(), error);
   if (!operation.done_.passed()) return false;
-  if (!is_graph) trace().end(operation.call_.trace);
+  if (!is_graph)
+    for (const NcclOperation* one : operation.together_) trace().end(one->call_.trace);
   for (const std::int64_t entry : operation.launched_) trace().end(entry);
   operation.passed_ = true;
-  if (operation.waited_) free_.push_back(&operation);
+  use_again(operation);
   return true;
 }
 

@@ -3,16 +3,19 @@
 // Each rank has a GPU of its own number (TRIREME_EMULATION_DEVICES).
 #include <nccl.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <cuda_emulation/control.hpp>
 #include <thread>
 
+#include "base/device_memory.hpp"
 #include "comm/async_errors.hpp"
 #include "comm/nccl_memory.hpp"
 #include "comm/trace.hpp"
 #include "engine/group_use.hpp"
 #include "kernels/cuda_emulation/nccl/counts.hpp"
+#include "kernels/elementwise.hpp"
 #include "ranks/comm_tensors.hpp"
 #include "ranks/equality.hpp"
 #include "support/device.hpp"
@@ -187,6 +190,47 @@ Outcome train_by(const config::RunConfig& config, Transport transport, int steps
   Mesh mesh(world(), config.parallel.mesh, config.parallel.folding,
             Device::cuda(world().rank()), transport, engine::group_use(config));
   return train_steps(config, mesh, steps);
+}
+
+// All messages of an exchange are one kernel: one event says when it may start, one that
+// it has ended, and each is waited for once, however many ranks there are. Operations are
+// used again in any order of waits.
+TEST(Nccl, AnExchangeHasOneEvent) {
+  const int ranks = world().size(), rank = world().rank();
+  const Device mine = Device::cuda(rank);
+  const Mesh mesh(world(), {.data = ranks}, {.expert = ranks}, mine, Transport::nccl);
+  comm::Group& experts = mesh.experts();
+  Stream stream(mine);
+  const Shape shape{ranks, 100};
+  const Buffer from(mine, DType::f32, shape, MemoryClass::workspace, "from"),
+      to(mine, DType::f32, shape, MemoryClass::workspace, "to");
+  for (int round = 0; round < 4; ++round) {
+    kernels::fill(stream, from.view(), 10.0 * round + rank);
+    const cuda_emulation::Calls before = cuda_emulation::calls();
+    std::vector<comm::Handle> handles;
+    {
+      const comm::Group::Exchange exchange(experts);
+      for (int peer = 0; peer < ranks; ++peer) {
+        if (peer == rank) continue;
+        handles.push_back(experts.receive(stream, to.view().rows(peer, 1), peer));
+        handles.push_back(experts.send(stream, from.view().rows(peer, 1), peer));
+      }
+    }
+    if (round % 2 == 1) std::reverse(handles.begin(), handles.end());
+    for (comm::Handle& handle : handles) handle.wait();
+    const cuda_emulation::Calls after = cuda_emulation::calls();
+    EXPECT_EQ(after.event_records - before.event_records, 2);
+    EXPECT_EQ(after.event_waits - before.event_waits, 2);
+    std::vector<float> came(static_cast<std::size_t>(to.view().elements()));
+    copy_bytes(stream, to.view(), TensorView(came.data(), DType::f32, shape));
+    for (int peer = 0; peer < ranks; ++peer)
+      if (peer != rank) {
+        EXPECT_EQ(came[static_cast<std::size_t>(100 * peer + 99)], 10.0 * round + peer);
+      }
+  }
+  comm::async_errors().look();
+  for (std::int64_t i = 0; i < 8 * (ranks - 1); ++i)
+    EXPECT_GE(comm::trace().entry(comm::trace().count() - 1 - i).end_seconds, 0);
 }
 
 // Lines of the table of meshes: with "all" in the environment every one of this number of
