@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/elementwise.hpp"
+#include "optim/plan_flight.hpp"
 
 namespace trireme::optim {
 
@@ -46,6 +47,10 @@ void GatheredWeights::allocate_buffers(Device device) {
           buffers, needed);
   const std::vector<std::int64_t> capacities(static_cast<std::size_t>(buffers), most);
   const std::int64_t elements = make_buffers(capacities, buffers_);
+  if (moves_weights(config.offload)) {
+    order_ = Event(device);
+    for (int i = 0; i < buffers; ++i) copies_.push_back({SideStream(device)});
+  }
   gathered_ = Buffer(device, config.bound_type(), {elements}, MemoryClass::weights,
                      "gathered weights");
   if (config.shards_weights() && config.converts_weights())
@@ -76,6 +81,7 @@ void GatheredWeights::all_gather(const FlatParameter& flat) {
 
 void GatheredWeights::wait() {
   for (comm::Handle& handle : arriving_) handle.wait();
+  for (Copies& copies : copies_) copies.stream.stream().synchronize();
 }
 
 void GatheredWeights::wait(int bucket) {
@@ -133,33 +139,52 @@ void GatheredWeights::start_gather(BucketBuffer& buffer, int bucket) {
   if (!config.shards_weights()) return;
   const TensorView memory =
       memory_of(buffer, config.converts_weights() ? wire_ : gathered_);
+  if (!copies_.empty()) {
+    order_.record(context_.stream);  // behind whoever used the buffer
+    order_.hold(copies_to(buffer).stream.stream());
+  }
   std::int64_t begin = 0;
   for (const std::size_t f : context_.layout.bucket(bucket).flats) {
     const FlatParameter& flat = context_.layout.flats[f];
-    const TensorView unsharded = memory.rows(begin, flat.elements);
-    buffer.handles.push_back(flat.shard_group->all_gather(
-        context_.stream, bring(bucket, flat, unsharded), unsharded));
+    buffer.handles.push_back(gather(buffer, flat, memory.rows(begin, flat.elements)));
     begin += flat.elements;
   }
-  if (reads_) reads_->release(bucket);
+  if (reads_) reads_->release(bucket, copies_to(buffer).stream.stream());
   const auto held = std::count_if(buffers_.begin(), buffers_.end(),
                                   [](const BucketBuffer& b) { return b.bucket >= 0; });
   peak_gathered_ = std::max(peak_gathered_, static_cast<int>(held));
 }
 
-// This rank's shard on the device: where it is kept, or in its place among all.
-TensorView GatheredWeights::bring(int bucket, const FlatParameter& flat,
-                                  const TensorView& unsharded) {
-  const bool on_disk = memory_.has_weights(flat);
-  if (!on_disk && context_.config.offload != Offload::weights) return shard(flat);
+bool GatheredWeights::is_away(const FlatParameter& flat) const {
+  return memory_.has_weights(flat) || context_.config.offload == Offload::weights;
+}
+
+// This rank's shard is sent from where it is kept on the device. From the host it comes
+// to its place among all first, and the messages start behind that copy.
+comm::Handle GatheredWeights::gather(const BucketBuffer& buffer,
+                                     const FlatParameter& flat,
+                                     const TensorView& unsharded) {
+  comm::Group& group = *flat.shard_group;
+  if (!is_away(flat)) return group.all_gather(context_.stream, shard(flat), unsharded);
+  Copies& copies = copies_to(buffer);
+  Stream& stream = copies.stream.stream();
   const TensorView place = unsharded.rows(flat.shard().begin, flat.shard_elements());
-  context_.to_device(on_disk ? reads_->shard(bucket, flat) : shard(flat), place);
-  return place;
+  const TensorView kept =
+      memory_.has_weights(flat) ? reads_->shard(buffer.bucket, flat) : shard(flat);
+  copy_bytes(stream, kept, place);
+  copies.flight = fly(place.device(), host_copies, place.bytes());
+  context_.traffic.to_device += static_cast<std::int64_t>(place.bytes());
+  return group.all_gather(stream, place, unsharded);
 }
 
 void GatheredWeights::finish_gather(BucketBuffer& buffer) {
   if (buffer.finished) return;
+  if (!copies_.empty()) wait_in_plan(context_.stream.device(), copies_to(buffer).flight);
   for (auto& handle : buffer.handles) handle.wait();
+  if (!copies_.empty()) {
+    order_.record(copies_to(buffer).stream.stream());
+    order_.hold(context_.stream);
+  }
   wait(buffer.bucket);
   buffer.finished = true;
   const StoreConfig& config = context_.config;

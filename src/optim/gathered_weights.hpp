@@ -7,8 +7,10 @@
 #include <optional>
 #include <vector>
 
+#include "base/event.hpp"
 #include "base/memory.hpp"
 #include "base/weight_access.hpp"
+#include "base/work_meter.hpp"
 #include "optim/shard_reads.hpp"
 #include "optim/state_memory.hpp"
 #include "optim/state_scales.hpp"
@@ -40,7 +42,8 @@ class GatheredWeights {
   // nothing. fetch() waits for those of its module, so that the first modules compute
   // while the weights of the last ones are on their way.
   void all_gather(const FlatParameter& flat);
-  // For whoever reads weights but does not fetch them: waits for all.
+  // For whoever reads weights but does not fetch them, or writes them: waits for all, and
+  // the host for copies that still read shards in its memory.
   void wait();
   // Flat parameters that were not waited for since all_gather().
   int under_way() const;
@@ -55,6 +58,14 @@ class GatheredWeights {
   std::size_t staging_bytes() const { return reads_ ? reads_->bytes() : 0; }
 
  private:
+  // How shards come from the host's memory to a buffer, beside what the device computes.
+  // Each buffer has a stream of its own: what waits for one does not wait for those that
+  // are gathered ahead.
+  struct Copies {
+    SideStream stream;
+    MessageFlight flight{};  // of the last one, on a plan's clock
+  };
+
   void bind_whole();
   void allocate_buffers(Device device);
   void bind(int bucket, const TensorView& memory);
@@ -66,7 +77,12 @@ class GatheredWeights {
   void convert(const FlatParameter& flat, const TensorView& kept, const TensorView& used);
   void fetch_ahead(int module, Direction direction, std::int64_t start);
   void read_ahead(int module, Direction direction);
-  TensorView bring(int bucket, const FlatParameter& flat, const TensorView& unsharded);
+  bool is_away(const FlatParameter& flat) const;
+  Copies& copies_to(const BucketBuffer& buffer) {
+    return copies_[static_cast<std::size_t>(&buffer - buffers_.data())];
+  }
+  comm::Handle gather(const BucketBuffer& buffer, const FlatParameter& flat,
+                      const TensorView& unsharded);
 
   StoreContext& context_;
   StateScales& scales_;
@@ -74,6 +90,8 @@ class GatheredWeights {
   Buffer weights_;  // of all flat parameters that are not on a disk: unsharded, or shards
   Buffer gathered_;  // unsharded buckets in the modules' type
   Buffer wire_;      // the same as they are gathered, before they are converted
+  std::vector<Copies> copies_;  // to each buffer, where weights are offloaded
+  Event order_;                 // between these streams and the device's
   std::vector<BucketBuffer> buffers_;
   std::int64_t clock_ = 0;
   int peak_gathered_ = 0;

@@ -159,6 +159,7 @@ ParameterStore::ParameterStore(const std::vector<ParamModule>& modules,
 }
 
 void ParameterStore::initialize(std::uint64_t seed) {
+  weights_.wait();
   std::int64_t written = 0;
   for (const FlatParameter& flat : context_.layout.flats) {
     const TensorView shard = state_.master_shard(flat);

@@ -24,9 +24,11 @@ ShardReads::ShardReads(StoreContext& context, StateMemory& memory, Device device
     most = std::max(most, at);
   }
   if (most == 0) return;
-  for (Place& place : places_)
+  for (Place& place : places_) {
+    place.copied = Event(device);
     place.memory = flat_buffer(device, DType::u8, most + ScratchFile::block,
                                MemoryClass::offloaded, "shards of weights from the disk");
+  }
 }
 
 ShardReads::Place* ShardReads::place_of(int bucket) {
@@ -36,8 +38,10 @@ ShardReads::Place* ShardReads::place_of(int bucket) {
   return found == places_.end() ? nullptr : &*found;
 }
 
-// One that is empty, else one that none of the buckets is in.
+// One that is empty, rather one that is copied, else one that none of the buckets is in.
 ShardReads::Place* ShardReads::place_without(const std::vector<int>& buckets) {
+  for (Place& place : places_)
+    if (place.bucket == -1 && place.copied.passed()) return &place;
   if (Place* empty = place_of(-1)) return empty;
   const auto found =
       std::find_if(places_.begin(), places_.end(), [&](const Place& place) {
@@ -49,6 +53,7 @@ ShardReads::Place* ShardReads::place_without(const std::vector<int>& buckets) {
 void ShardReads::start(Place& place, int bucket) {
   if (place.work.valid()) place.work.get();
   place.bucket = -1;
+  place.copied.synchronize();
   if (!place.memory.view().device().is_meta()) {
     memory_.flush_mapping();
     for (const Read& read : reads_of(bucket))
@@ -69,7 +74,10 @@ void ShardReads::read_ahead(std::vector<int> buckets) {
   buckets.resize(std::min(buckets.size(), places_.size()));
   for (const int bucket : buckets) {
     if (place_of(bucket) != nullptr) continue;
-    if (Place* place = place_without(buckets)) start(*place, bucket);
+    Place* const place = place_without(buckets);
+    // One that the device still copies from is read into when it is needed, or later: the
+    // host would wait here before it has queued what the device is to do meanwhile.
+    if (place != nullptr && place->copied.passed()) start(*place, bucket);
   }
 }
 
@@ -90,8 +98,11 @@ TensorView ShardReads::shard(int bucket, const FlatParameter& flat) {
   fail(Status::internal, "'{}' is not in bucket {}", flat.name, bucket);
 }
 
-void ShardReads::release(int bucket) {
-  if (Place* place = place_of(bucket)) place->bucket = -1;
+void ShardReads::release(int bucket, const Stream& stream) {
+  Place* const place = place_of(bucket);
+  if (place == nullptr) return;
+  place->copied.record(stream);
+  place->bucket = -1;
 }
 
 void ShardReads::forget() {

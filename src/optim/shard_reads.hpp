@@ -7,6 +7,7 @@
 #include <future>
 #include <vector>
 
+#include "base/event.hpp"
 #include "base/memory.hpp"
 #include "optim/state_memory.hpp"
 #include "optim/store_context.hpp"
@@ -21,13 +22,14 @@ class ShardReads {
   // would take.
   ShardReads(StoreContext& context, StateMemory& memory, Device device, int places);
 
-  // Begins to read these buckets, so many of the first as there are places.
+  // Begins to read these buckets, so many of the first as there are free places.
   void read_ahead(std::vector<int> buckets);
   // This rank's shard of a flat parameter of a bucket, once it is read; valid until
-  // release(). Throws Error(io) as ScratchFile does.
+  // release(), and longer for copies that are queued then. Throws Error(io) as
+  // ScratchFile does.
   TensorView shard(int bucket, const FlatParameter& flat);
-  // The bucket's place is free.
-  void release(int bucket);
+  // The bucket's place is free once `stream` has come this far.
+  void release(int bucket, const Stream& stream);
   // What was read is out of date.
   void forget();
 
@@ -37,6 +39,7 @@ class ShardReads {
  private:
   struct Place {
     int bucket = -1;
+    Event copied;  // to the device, of what was there
     Buffer memory;
     std::future<void> work;  // last: waited for before the rest goes
   };

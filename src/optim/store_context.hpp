@@ -59,8 +59,9 @@ struct StoreContext {
   Stream stream;
   OffloadTraffic traffic{};
 
-  // Between the device and the host's memory. Both block: the memory on the host is used
-  // again.
+  // Between the device and the host's memory, for what is on its way: both block, because
+  // the memory on the host is used again. (Gathered weights come by streams of their
+  // own.)
   void to_host(const TensorView& from, const TensorView& to) {
     move(from, to, traffic.to_host);
   }

@@ -31,8 +31,9 @@ double collective_seconds(const Machine& machine, const Placement& place, int ra
 // their bytes; each at least a launch. A message takes a latency for each step of a tree
 // and its bytes over the rate of its links; messages of one group follow one another.
 // Sends between stages take no time here: the schedule's simulation has them. What is
-// offloaded is copied, and updated by the host, while the rank waits; activations are
-// copied beside kernels on a GPU, and waited for where they are late.
+// offloaded is copied beside kernels on a GPU, and waited for where it is late; gathers
+// of weights do not wait for the copies before them. The host updates while the rank
+// waits.
 class StepClock final : public WorkMeter {
  public:
   StepClock(const Machine& machine, const comm::MeshShape& shape,

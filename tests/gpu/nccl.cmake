@@ -10,7 +10,7 @@ if(TRIREME_CUDA STREQUAL "EMULATED")
 endif()
 
 if(TRIREME_NCCL_EMULATED)
-  foreach(topic nccl lazy_loading)
+  foreach(topic nccl lazy_loading offloaded_weights)
     add_executable(${topic}_test ${topic}_test.cpp)
     target_link_libraries(${topic}_test PRIVATE trireme_mesh_run trireme_cuda_emulation
                           trireme_nccl_emulation trireme_test_options)
@@ -19,6 +19,7 @@ if(TRIREME_NCCL_EMULATED)
   endforeach()
   trireme_gpu_test(nccl_test RANKS 2 4)
   trireme_gpu_test(lazy_loading_test RANKS 2 4)
+  trireme_gpu_test(offloaded_weights_test RANKS 2)
   # Every line of the table of meshes.
   foreach(ranks 2 3 4 6 8)
     trireme_add_test(gpu.nccl_test.all.${ranks} RANKS ${ranks} LONG TIMEOUT 1800 LABELS gpu
