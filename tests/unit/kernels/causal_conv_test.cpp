@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/causal_conv.hpp"
 
+#include <utility>
+
 #include "kernels/reference/delta_rule.hpp"
 #include "unit/kernels/elementwise_tensors.hpp"
 
