@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/terminal.hpp"
 #include "base/thread_signals.hpp"
 
 namespace trireme::comm {
@@ -55,6 +56,7 @@ struct Line {
 };
 
 void report_fatal(int signal) {
+  terminal::restore_modes();
   Line line;
   line.add({fatal_prefix.data(), fatal_prefix_length});
   line.add(fatal_text(signal));

@@ -11,6 +11,7 @@
 #include "base/log.hpp"
 #include "base/number.hpp"
 #include "base/out_of_memory.hpp"
+#include "base/terminal.hpp"
 #include "comm/abort.hpp"
 #include "comm/mpi/claim.hpp"
 #include "comm/mpi/spin_wait.hpp"
@@ -102,6 +103,7 @@ void end_within(int seconds, Status status) noexcept {
 
 void abort_job(Status status) {
   const int code = static_cast<int>(status);
+  terminal::restore_modes();
   end_within(10, status);  // the abort itself may hang
   log::let_errors_arrive();
   if (mpi_is_usable()) MPI_Abort(MPI_COMM_WORLD, code);

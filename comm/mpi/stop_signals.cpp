@@ -16,6 +16,7 @@
 
 #include "base/log.hpp"
 #include "base/temporary_files.hpp"
+#include "base/terminal.hpp"
 #include "base/thread_signals.hpp"
 #include "comm/abort.hpp"
 #include "comm/mpi/state.hpp"
@@ -50,6 +51,7 @@ const char* name_of_signal(int signal) {
 // The other ranks end by MPI_Abort, rank 0 before them: it writes the files.
 [[noreturn]] void leave(int signal) {
   const auto status = static_cast<Status>(128 + signal);
+  terminal::restore_modes();
   // The world may go meanwhile, with a main thread that ends its work.
   const WorldState* const state = current_state();
   const int rank = state == nullptr ? 0 : state->rank;

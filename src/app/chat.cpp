@@ -151,9 +151,12 @@ class Speaker {
         positions_(positions),
         generator_(model, pipeline, positions) {}
 
-  // Streams the answer to a prompt and returns it. Throws Error(bad_content) where no
-  // position is left for it.
+  // Streams the answer to a prompt and returns it. Throws Error(bad_content) where the
+  // prompt is empty or no position is left for the answer.
   std::string answer(std::vector<std::int32_t> tokens) {
+    require(!tokens.empty(), Status::bad_content,
+            "the chat template makes an empty prompt of the conversation: another "
+            "--chat-template is needed");
     require(static_cast<std::int64_t>(tokens.size()) < positions_, Status::bad_content,
             "the conversation has {} tokens, and there are {} positions: /reset begins "
             "again",
@@ -212,7 +215,7 @@ class Speaker {
 
 // A line that begins with '/'. False: the program ends.
 bool obey(comm::World& world, const std::string& line, Conversation& conversation) {
-  const auto blank = line.find(' ');
+  const auto blank = line.find_first_of(" \t\n");
   const std::string word = line.substr(0, blank),
                     rest = blank == std::string::npos ? "" : line.substr(blank + 1);
   const auto tell = [&](const std::string& text) {
@@ -288,6 +291,8 @@ int chat(comm::World& world, const Arguments& given) {
   std::int64_t positions = 0;  // of the conversation, at most
   world.agree([&] {
     arguments.parse(usage, options, 1, 1);
+    require(!arguments.has("--system") || !arguments.has("--load"), Status::command_line,
+            "--system and --load exclude each other: the file says what the system says");
     placement = placement_request(arguments);
     opened = open_model(world, arguments.words().front());
     text = open_text(arguments, opened.config, TextNeed::always);

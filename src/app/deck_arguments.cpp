@@ -21,7 +21,7 @@ config::RunConfig config_of(const io::CheckpointInfo& info,
                             const std::string& directory) {
   const auto deck =
       io::Deck::parse(info.deck, directory + " (its deck)", {}, config::deck_table());
-  return config::make_run_config(deck, info.mesh.size());
+  return config::stored_run_config(deck, info.mesh.size());
 }
 
 // What becomes of a sequence that is longer than the positions of a folder.

@@ -41,10 +41,12 @@ class Utf8Here {
   locale_t utf8_, before_;
 };
 
-// Terminals put these around what is pasted, once asked to (DEC private mode 2004).
+// Terminals put these around what is pasted, once asked to.
 constexpr const char* paste_begins = "\033[200~";
 constexpr std::wstring_view paste_ends = L"\033[201~";
-constexpr std::string_view ask_for_marks = "\033[?2004h", no_more_marks = "\033[?2004l";
+// libedit is told that the window has so many: where a line takes more of them than it
+// has, version 3.1 leaves its own memory as soon as the line is edited above the window.
+constexpr const char* many_rows = "2000";
 
 // Takes a pasted text into the line, its line ends too.
 unsigned char insert_paste(EditLine* editor, int) {
@@ -91,10 +93,15 @@ class LineEditor::Keys {
   std::optional<std::string> read(const std::string& prompt) {
     const Utf8Here letters;
     prompt_ = prompt;
-    output::write(ask_for_marks);
+    el_set(editor_, EL_SETTC, "li", many_rows, nullptr);
+    output::write(terminal::ask_for_marks);
     int count = 0;
-    const char* const text = el_gets(editor_, &count);
-    output::write(no_more_marks);
+    const char* text = nullptr;
+    {
+      const terminal::KeyModes modes;
+      text = el_gets(editor_, &count);
+    }
+    output::write(terminal::no_more_marks);
     if (text == nullptr || count <= 0) {
       output::write("\n");
       return {};
@@ -138,6 +145,7 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
   if (terminal_) output::write(prompt);
   std::string line;
   if (!std::getline(std::cin, line)) return {};
+  if (line.ends_with('\r')) line.pop_back();
   return line;
 }
 

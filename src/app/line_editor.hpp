@@ -19,8 +19,8 @@ class LineEditor {
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // The next line, without its end; nothing where the input ends (Ctrl-D). The prompt is
-  // shown on terminals only.
+  // The next line, without its end (a line feed, or CR LF); nothing where the input ends
+  // (Ctrl-D). The prompt is shown on terminals only.
   std::optional<std::string> read(const std::string& prompt);
 
  private:

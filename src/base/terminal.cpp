@@ -4,10 +4,12 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cctype>
 #include <string_view>
 
@@ -18,6 +20,9 @@
 
 namespace trireme::terminal {
 namespace {
+
+termios modes_before{};
+std::atomic<bool> modes_changed = false;
 
 constexpr int usual_columns = 80;
 constexpr int least_columns = 40, most_columns = 100;  // of prose
@@ -102,6 +107,19 @@ std::string coloured_line(std::string_view text) {
 }
 
 }  // namespace
+
+KeyModes::KeyModes() {
+  if (::tcgetattr(STDIN_FILENO, &modes_before) == 0) modes_changed = true;
+}
+
+KeyModes::~KeyModes() { modes_changed = false; }
+
+void restore_modes() noexcept {
+  if (!modes_changed.exchange(false)) return;
+  ::tcsetattr(STDIN_FILENO, TCSANOW, &modes_before);
+  if (::write(STDOUT_FILENO, no_more_marks.data(), no_more_marks.size()) < 0) {
+  }
+}
 
 bool has_keys() { return ::isatty(STDIN_FILENO) == 1 && is_terminal(STDOUT_FILENO); }
 

@@ -18,6 +18,23 @@ int columns();
 // moves its cursor.
 bool has_keys();
 
+// While it lives, a line is edited key by key: restore_modes() gives standard input's
+// terminal back the modes that it had before, for whoever ends the process meanwhile.
+class KeyModes {
+ public:
+  KeyModes();
+  ~KeyModes();
+  KeyModes(const KeyModes&) = delete;
+  KeyModes& operator=(const KeyModes&) = delete;
+};
+// Also in a signal's handler.
+void restore_modes() noexcept;
+
+// What asks a terminal for marks around what is pasted (DEC private mode 2004), and what
+// asks for no more.
+inline constexpr std::string_view ask_for_marks = "\x1b[?2004h",
+                                  no_more_marks = "\x1b[?2004l";
+
 // Columns that prose in the log is broken at: 100, or fewer on a narrower terminal.
 std::size_t prose_columns();
 

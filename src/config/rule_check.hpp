@@ -68,7 +68,8 @@ struct RuleState {
   const io::Deck& deck;
   const RunConfig& config;
   int ranks, ranks_on_node;
-  bool quiet = false;  // only names are wanted
+  bool quiet = false;   // only names are wanted
+  bool stored = false;  // a checkpoint's deck: another version wrote it, perhaps
   BrokenRules broken;
   std::set<std::string> names;  // of the rules broken so far
 
@@ -148,6 +149,9 @@ class RuleCheck {
   // The same where a default of 0 was resolved: "model.kv_heads = 0 (that is, 5)".
   std::string show(const io::DeckKey& key, std::int64_t resolved) const;
 
+  // Whether the deck is a checkpoint's: rules that came later and ask nothing of the
+  // model are not judged then.
+  bool is_stored() const { return state_.stored; }
   bool nothing_broken() const { return state_.broken.problems.empty(); }
   // Whether only names of broken rules are wanted.
   bool is_quiet() const { return state_.quiet; }

@@ -43,8 +43,9 @@ void judge(RuleState& state) {
 }  // namespace
 
 BrokenRules check_rules(const io::Deck& deck, const RunConfig& config, int ranks,
-                        int ranks_on_node) {
+                        int ranks_on_node, bool stored) {
   RuleState state(deck, config, ranks, ranks_on_node);
+  state.stored = stored;
   state.broken.problems = not_available_yet(deck);
   state.broken.only_ranks = state.broken.problems.empty();
   judge(state);

@@ -16,9 +16,10 @@
 namespace trireme::config {
 
 // Checks every rule. `config` is what the deck says, resolved; values of keys that are
-// not sound may be anything, and rules about them are not judged.
+// not sound may be anything, and rules about them are not judged. stored: the deck is a
+// checkpoint's, which an older version may have written.
 BrokenRules check_rules(const io::Deck& deck, const RunConfig& config, int ranks,
-                        int ranks_on_node = 0);
+                        int ranks_on_node = 0, bool stored = false);
 
 // Keys whose value asks for what this version cannot do yet, each with the values to
 // write instead.

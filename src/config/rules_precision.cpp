@@ -97,7 +97,7 @@ void PrecisionRules::loss_scale_rules() {
   for (const io::DeckKey& of_scale :
        {KeyRef(key::precision.loss_scale), KeyRef(key::precision.loss_scale_interval),
         KeyRef(key::precision.loss_scale_floor)})
-    meaningless(of_scale, key::precision.compute, !scaled,
+    meaningless(of_scale, key::precision.compute, !scaled && !is_stored(),
                 ": write " + default_of(of_scale));
   const double scale = deck_[key::precision.loss_scale];
   rule({key::precision.loss_scale, key::precision.loss_scale_floor},
@@ -143,7 +143,7 @@ void PrecisionRules::layer_rules() {
       precision.recipe[TensorClass::forward_operand].scaling == Scaling::delayed;
   for (const io::DeckKey& of_history :
        {KeyRef(key::precision.amax_history), KeyRef(key::precision.margin)})
-    meaningless(of_history, key::precision.recipe, !delayed,
+    meaningless(of_history, key::precision.recipe, !delayed && !is_stored(),
                 ": write " + default_of(of_history) +
                     ", or precision.recipe = \"te_delayed\" with "
                     "precision.compute = \"fp8\"");

@@ -198,11 +198,14 @@ RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
   return config;
 }
 
-RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
+namespace {
+
+RunConfig checked_run_config(const io::Deck& deck, int ranks, int ranks_on_node,
+                             bool stored) {
   // 1. What the deck says, with defaults that depend on other keys resolved.
   RunConfig config = read_run_config(deck, ranks, ranks_on_node);
   // 2. Whether it can be done.
-  const BrokenRules broken = check_rules(deck, config, ranks, ranks_on_node);
+  const BrokenRules broken = check_rules(deck, config, ranks, ranks_on_node, stored);
   if (broken.problems.empty()) {
     deck.require_sound();
     return config;
@@ -214,6 +217,16 @@ RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
     all.back().text +=
         " (mpirun -n N or srun -n N; plan, inspect and train --check take --ranks N)";
   io::fail_with(resources ? Status::resources : Status::bad_content, all);
+}
+
+}  // namespace
+
+RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node) {
+  return checked_run_config(deck, ranks, ranks_on_node, false);
+}
+
+RunConfig stored_run_config(const io::Deck& deck, int ranks) {
+  return checked_run_config(deck, ranks, 0, true);
 }
 
 LoadedRun load_run(const std::string& path, std::span<const std::string> overrides,

@@ -285,6 +285,9 @@ struct RunConfig {
 // Error(command_line) when only overrides are wrong.
 RunConfig make_run_config(const io::Deck& deck, int ranks, int ranks_on_node = 0);
 
+// The same of the deck that a checkpoint has, which an older version may have written.
+RunConfig stored_run_config(const io::Deck& deck, int ranks);
+
 // The same before any rule is checked: what the deck says, with defaults that depend on
 // other keys resolved.
 RunConfig read_run_config(const io::Deck& deck, int ranks, int ranks_on_node);

@@ -2,10 +2,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/base_check.hpp"
 
+#include <cmath>
+
 #include "base/log.hpp"
+#include "config/deck_table.hpp"
 #include "convert/base_digest.hpp"
 
 namespace trireme::train {
+namespace {
+
+// The adapters of the run that wrote a checkpoint; none where an older program did, with
+// other keys.
+nn::AdapterConfig adapters_of(const io::CheckpointReader& from) try {
+  const auto deck =
+      io::Deck::parse(from.info().deck, "checkpoint's deck", {}, config::deck_table());
+  return config::read_run_config(deck, from.info().mesh.size(), 0).adapter.matrices;
+} catch (const Error&) {
+  return {};
+}
+
+// What a module's matrices were trained to be multiplied by they stay multiplied by.
+void check_scale(const io::CheckpointReader& from, const std::string& module,
+                 const nn::AdapterConfig& before, const nn::AdapterConfig& now) {
+  const auto was = before.of(module), is = now.of(module);
+  require(!was || std::abs(was->scale - is->scale) <= 1e-12 * std::abs(was->scale),
+          Status::bad_content,
+          "{}: its adapter of '{}' was trained with the factor {}, and this run would "
+          "multiply it by {}: write the adapter.alpha, rslora, alpha_pattern and "
+          "rank_pattern that it was trained with, or start from the beginning in "
+          "another run.directory",
+          from.directory(), module, was ? was->scale : 0, is->scale);
+}
+
+}  // namespace
 
 std::string identify_base(comm::World& world, const config::RunConfig& config,
                           const io::CheckpointReader* from) {
@@ -62,6 +91,7 @@ void check_no_numbers(const io::CheckpointReader& from,
 void check_no_lost_adapters(const io::CheckpointReader& from,
                             const nn::AdapterConfig& adapter) {
   constexpr std::string_view prefix = "model/";
+  const nn::AdapterConfig before = adapters_of(from);
   for (const io::TensorEntry& entry : from.tensors()) {
     const std::string_view path = entry.path;
     if (!path.starts_with(prefix) || !nn::is_adapter_tensor(path)) continue;
@@ -76,6 +106,7 @@ void check_no_lost_adapters(const io::CheckpointReader& from,
           "the adapter.rank and adapter.targets that it was trained with, or start "
           "from the beginning in another run.directory",
           from.directory(), module);
+      check_scale(from, module, before, adapter);
       require(suffix != nn::magnitude_suffix || adapter.dora, Status::bad_content,
               "{}: holds lengths of the rows of '{}', which this run would drop: write "
               "adapter.dora = true, with which it was trained",

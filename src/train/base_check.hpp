@@ -26,7 +26,8 @@ void check_no_numbers(const io::CheckpointReader& from,
                       const std::optional<engine::FrozenBase>& base);
 
 // Throws Error(bad_content) where the checkpoint has an adapter, or DoRA's lengths, that
-// this run has no place for: the model would be another one.
+// this run has no place for, or multiplies by another factor: the model would be another
+// one.
 void check_no_lost_adapters(const io::CheckpointReader& from,
                             const nn::AdapterConfig& adapter);
 

@@ -26,6 +26,10 @@ check "the run resumes" test "$status" = 0
 same_end whole parts "resumed to the bit"
 run 2 train "$deck" "run.directory=$work/whole" run.steps=8 parallel.tensor=2
 check "it resumes on another mesh" test "$status" = 0
+for other in adapter.alpha=400.0 adapter.rslora=true 'adapter.alpha_pattern=["q_proj=99"]'; do
+  run 1 train "$deck" "run.directory=$work/whole" run.steps=9 "$other"
+  check "a resume multiplies adapters as before: $other" expect 65 "was trained with the factor"
+done
 run 1 train "$deck" "run.directory=$work/whole" run.steps=9 'adapter.targets=["q_proj"]'
 check "a resume drops no adapter" expect 65 "which this run has not and would drop"
 run 1 train "$deck" "run.directory=$work/whole" run.steps=9 adapter.rank=0 adapter.alpha=8.0 \

@@ -100,8 +100,45 @@ if command -v script >/dev/null && ldd "$TRIREME" | grep -q libedit; then
   wait $!
   exec 3>&-
   check "no keys on a terminal without a cursor" test "$(grep -acF $'\e' "$work/out").$(ls "$work/dumb.json")" = "0.$work/dumb.json"
+
+  # A line that takes more rows than the window is edited at both ends; a signal meanwhile leaves
+  # the terminal as it was.
+  cat >"$work/small.sh" <<END
+stty rows 5 cols 80
+stty -g >'$work/modes'
+sh -c 'echo \$\$ >"$work/pid"; exec "$TRIREME" chat "$work/run" --tokenizer "$tokenizer/tokenizer.json" --temperature 0 --tokens 2'
+echo "status \$?"
+stty -g >'$work/modes.after'
+END
+  : >"$work/out"
+  TERM=xterm script -qfec "bash '$work/small.sh'" /dev/null <"$work/keys" >"$work/out" 2>&1 &
+  exec 3>"$work/keys"
+  prompts=0
+  type "$(printf 'a%.0s' $(seq 476))\x01X\x05Y\r"
+  type "/save $work/long.json\r"
+  type 'half a line'
+  sleep 0.5
+  kill -TERM "$(cat "$work/pid")"
+  wait $!
+  exec 3>&-
+  grep -o '"role":"user","content":"[^"]*"' "$work/long.json" | cut -d'"' -f8 >"$work/said"
+  printf 'X%sY\n' "$(printf 'a%.0s' $(seq 476))" >"$work/meant"
+  check "a line longer than the window" diff "$work/said" "$work/meant"
+  check "ended by the signal" grep -aq 'status 143' "$work/out"
+  check "the terminal is as it was" cmp "$work/modes" "$work/modes.after"
 fi
 # Bad input, told and survived.
+printf 'Hello\r\n/save %s\r\n/quit\r\nHello\r\n' "$work/crlf.json" | talk 1
+check "lines that end in CR LF" grep -qF '"role":"user","content":"Hello"}' "$work/crlf.json"
+printf "{%% if messages|length < 2 %%}{{ messages[0]['content'] }}{%% endif %%}" >"$work/short.jinja"
+printf 'Hello\nagain\n/save %s\n' "$work/empty.json" | talk 1 --chat-template "$work/short.jinja"
+check "an empty prompt is told" grep -q 'makes an empty prompt' "$work/out"
+check "and taken back" bash -c "! grep -q again '$work/empty.json'"
+printf '' >"$work/none.jinja"
+printf 'Hello\n' | talk 1 --chat-template "$work/none.jinja"
+check "an empty template, too" test "$status.$(grep -c 'makes an empty prompt' "$work/out")" = 0.1
+talk 1 --system "No." --load "$work/said.json" </dev/null
+check "two ways to begin" expect 64 'exclude each other'
 long=$(printf 'word %.0s' $(seq 300))
 printf '%s\n/load %s\n/save %s/none/file\n/load\n/save %s\n' "$long" "$work/run" "$work" "$work/last.json" | talk 1
 check "too long a text is told" grep -q '128 positions' "$work/out"

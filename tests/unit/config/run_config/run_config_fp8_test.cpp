@@ -85,6 +85,18 @@ TEST(RunConfigFp8, AHistoryOfScalesIsForDelayedScalingAlone) {
   }
 }
 
+// A run that was started before these rules is still read.
+TEST(RunConfigFp8, ACheckpointsDeckMayHaveKeysWithoutEffect) {
+  for (const Words& old :
+       {Words{"precision.compute=bf16", "precision.loss_scale=2"},
+        Words{"precision.compute=fp8", "precision.recipe=te_current",
+              "precision.amax_history=8", "precision.margin=1"}}) {
+    EXPECT_THROW(config::make_run_config(parse_sample(old), 1), Error);
+    EXPECT_NO_THROW(config::stored_run_config(parse_sample(old), 1));
+  }
+  EXPECT_THROW(config::stored_run_config(parse_sample({"model.heads=5"}), 1), Error);
+}
+
 // The scale of a loss in fp16.
 TEST(RunConfigFp8, Bf16InsteadOfFp16ComesWithTheRecipe) {
   expect_mended({"precision.error_feedback=true", "precision.compute=fp16",
