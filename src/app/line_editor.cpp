@@ -16,6 +16,7 @@
 #include <clocale>
 #include <cstdio>
 #include <cwchar>
+#include <utility>
 #endif
 
 namespace trireme::app {
@@ -44,8 +45,9 @@ class Utf8Here {
 // Terminals put these around what is pasted, once asked to.
 constexpr const char* paste_begins = "\033[200~";
 constexpr std::wstring_view paste_ends = L"\033[201~";
-// libedit is told that the window has so many: where a line takes more of them than it
-// has, version 3.1 leaves its own memory as soon as the line is edited above the window.
+// libedit is told that the window has so many rows: where a line takes more of them than
+// it has, version 3.1 leaves its own memory as soon as the line is edited above the
+// window.
 constexpr const char* many_rows = "2000";
 
 // Takes a pasted text into the line, its line ends too.
@@ -93,7 +95,7 @@ class LineEditor::Keys {
   std::optional<std::string> read(const std::string& prompt) {
     const Utf8Here letters;
     prompt_ = prompt;
-    el_set(editor_, EL_SETTC, "li", many_rows, nullptr);
+    has_rows_ = false;
     output::write(terminal::ask_for_marks);
     int count = 0;
     const char* text = nullptr;
@@ -118,10 +120,18 @@ class LineEditor::Keys {
   static char* prompt_of(EditLine* editor) {
     void* self = nullptr;
     el_get(editor, EL_CLIENTDATA, &self);
-    return static_cast<Keys*>(self)->prompt_.data();
+    return static_cast<Keys*>(self)->prompt();
+  }
+  // Asked for each time that the line is drawn. Before the first time el_gets() has asked
+  // the terminal for its size.
+  char* prompt() {
+    if (!std::exchange(has_rows_, true))
+      el_set(editor_, EL_SETTC, "li", many_rows, nullptr);
+    return prompt_.data();
   }
 
   std::string prompt_;
+  bool has_rows_ = false;
   History* history_ = nullptr;
   EditLine* editor_ = nullptr;
 };
