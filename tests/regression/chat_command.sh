@@ -114,7 +114,7 @@ END
   TERM=xterm script -qfec "bash '$work/small.sh'" /dev/null <"$work/keys" >"$work/out" 2>&1 &
   exec 3>"$work/keys"
   prompts=0
-  type "$(printf 'a%.0s' $(seq 476))\x01/system X\x05Y\r"
+  type "$(printf 'a%.0s' $(seq 468))\x01/system X\x05Y\r"
   type "/save $work/long.json\r"
   type 'half a line'
   sleep 0.5
@@ -122,7 +122,7 @@ END
   wait $!
   exec 3>&-
   grep -o '"role":"system","content":"[^"]*"' "$work/long.json" | cut -d'"' -f8 >"$work/said"
-  printf 'X%sY\n' "$(printf 'a%.0s' $(seq 476))" >"$work/meant"
+  printf 'X%sY\n' "$(printf 'a%.0s' $(seq 468))" >"$work/meant"
   check "a line longer than the window" diff "$work/said" "$work/meant"
   check "ended by the signal" grep -aq 'status 143' "$work/out"
   check "the terminal is as it was" cmp "$work/modes" "$work/modes.after"
