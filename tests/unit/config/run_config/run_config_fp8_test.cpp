@@ -87,10 +87,9 @@ TEST(RunConfigFp8, AHistoryOfScalesIsForDelayedScalingAlone) {
 
 // A run that was started before these rules is still read.
 TEST(RunConfigFp8, ACheckpointsDeckMayHaveKeysWithoutEffect) {
-  for (const Words& old :
-       {Words{"precision.compute=bf16", "precision.loss_scale=2"},
-        Words{"precision.compute=fp8", "precision.recipe=te_current",
-              "precision.amax_history=8", "precision.margin=1"}}) {
+  for (const Words& old : {Words{"precision.compute=bf16", "precision.loss_scale=2"},
+                           Words{"precision.compute=fp8", "precision.recipe=te_current",
+                                 "precision.amax_history=8", "precision.margin=1"}}) {
     EXPECT_THROW(config::make_run_config(parse_sample(old), 1), Error);
     EXPECT_NO_THROW(config::stored_run_config(parse_sample(old), 1));
   }
