@@ -10,6 +10,7 @@
 #include "base/directory.hpp"
 #include "base/log.hpp"
 #include "base/path.hpp"
+#include "base/temporary_files.hpp"
 #include "io/hdf5_file.hpp"
 
 namespace trireme::app {
@@ -69,8 +70,9 @@ void check_metrics_file(const std::string& output) {
 
 void write_metrics_file(const std::vector<ReportedRun>& runs, const std::string& output) {
   const Directory folder(parent_of(output));
-  const std::string name = last_name_of(output), unfinished = name + ".unfinished";
+  const std::string name = last_name_of(output), unfinished = name + ".partial";
   folder.require_file(name);
+  TemporaryFile whole_or_nothing(folder.path_of(unfinished));
   io::Hdf5File file(folder, unfinished);
   file.write_attribute("/", "format", format_name);
   file.write_attribute("/", "version", format_version);
@@ -82,7 +84,7 @@ void write_metrics_file(const std::vector<ReportedRun>& runs, const std::string&
     write_run(file, group, run);
   }
   file.close();
-  folder.rename(unfinished, name);
+  whole_or_nothing.place([&] { folder.rename(unfinished, name); });
   log::info("wrote {}: the metrics of {} in HDF5", output,
             counted(std::ssize(runs), "run"));
 }
