@@ -14,16 +14,17 @@ std::string ranks() { return std::to_string(world().size()); }
 // Four microbatches a step on each data rank. Widths suit blocks of every scaling, on
 // each tensor rank.
 config::RunConfig config_of(const std::string& recipe, const Words& words, bool keep) {
+  const Words history =
+      recipe == "te_delayed" ? Words{"precision.amax_history=8"} : Words{};
   return equality_config(
       "llama", "fp8",
       Words{"model.hidden=64", "model.feed_forward=64", "model.heads=2",
             "model.kv_heads=2", "model.sequence=64", "model.layers=2",
             "precision.compute=fp8", "precision.recipe=" + recipe,
-            recipe == "te_delayed" ? "precision.amax_history=8" : "precision.margin=0",
             "precision.report_every=2",
             "batch.global=" + std::to_string(4 * world().size()), "batch.micro=1",
             std::string("precision.keep_weight_codes=") + (keep ? "true" : "false")} +
-          words);
+          history + words);
 }
 
 std::int64_t quantized() {
