@@ -8,6 +8,15 @@
 
 namespace trireme::kernels {
 
+// Asks for `bytes` of what is read from end to end and wanted 96 cache lines later, into
+// the second cache: what a core fetches by itself of a stream that it multiplies is two
+// thirds to three quarters of the rate at which it can read.
+[[gnu::always_inline]] inline void fetch_ahead(const void* at, std::int64_t bytes) {
+  constexpr std::int64_t line = 64, ahead = 96 * line;
+  for (std::int64_t i = 0; i < bytes; i += line)
+    __builtin_prefetch(static_cast<const char*>(at) + ahead + i, 0, 2);
+}
+
 // Rows of memory whose cache lines are asked for into the second cache, a share at a
 // time.
 class Ahead {

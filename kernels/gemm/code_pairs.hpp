@@ -3,6 +3,7 @@
 // The pairs, and the order of their sums, are those of products of numbers.
 #pragma once
 
+#include "kernels/gemm/ahead.hpp"
 #include "kernels/gemm/coded_rows.hpp"
 #include "kernels/gemm/pairs.hpp"
 
@@ -17,23 +18,10 @@ constexpr __mmask32 every_word = ~__mmask32{0};
       _mm512_cvtne2ps_pbh(std::bit_cast<__m512>(second), std::bit_cast<__m512>(first)));
 }
 
-// Asks for `count` bytes of codes that are wanted 96 lines later. What a Zen 5 fetches by
-// itself keeps a core at three quarters of the rate at which it reads.
-[[gnu::always_inline]] inline void fetch_ahead(const std::uint8_t* codes,
-                                               std::int64_t count) {
-  constexpr std::int64_t line = 64, ahead = 96 * line;
-  for (std::int64_t at = 0; at < count; at += line)
-    __builtin_prefetch(codes + ahead + at);
-}
-
 // How many scales a step has at most, each of as many elements as the others.
 inline int most_scales_of_step(const CodedMatrix& m) {
-  const std::int64_t width = m.layout.columns, before = m.layout.row(0).before;
-  const auto end_together = [&](std::int64_t elements) {
-    return width % elements == 0 && before % elements == 0;
-  };
-  if (before + m.shape[1] <= width || end_together(Pairs::step)) return 1;
-  return end_together(Pairs::step / 2) ? 2 : 4;
+  if (scales_end_with(m, Pairs::step)) return 1;
+  return scales_end_with(m, Pairs::step / 2) ? 2 : 4;
 }
 
 // The scales of a row, step by step: `count` of each.

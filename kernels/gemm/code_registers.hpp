@@ -66,6 +66,16 @@ inline constexpr float e4m3_unit = 0x1p120f;
       std::bit_cast<__m256i>(_mm512_cvtneps_pbh(std::bit_cast<__m512>(x)));
   return std::bit_cast<Floats>(
       _mm512_maskz_slli_epi32(every, _mm512_maskz_cvtepu16_epi32(every, halves), 16));
+#elif defined(__AVX512VNNI__)
+  // 0x7fff and bit 16 in one addition, of products of bytes: 255 * 127 + 255 + 127, and
+  // the bit by 1.
+  constexpr int both = 0xea;  // (a & b) | c
+  const auto bits = std::bit_cast<__m512i>(x);
+  const __m512i addends = _mm512_ternarylogic_epi32(bits, _mm512_set1_epi32(0x0001'0000),
+                                                    _mm512_set1_epi32(0x7f00'ffff), both);
+  return std::bit_cast<Floats>(std::bit_cast<Words>(_mm512_dpbusd_epi32(
+                                   bits, addends, _mm512_set1_epi32(0x0101'017f))) &
+                               0xffff0000u);
 #else
   const auto bits = std::bit_cast<Words>(x);
   return std::bit_cast<Floats>((bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u);

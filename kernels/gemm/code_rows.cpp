@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "base/split.hpp"
+#include "kernels/gemm/byte_tables.hpp"
 #include "kernels/gemm/code_pairs.hpp"
 #include "kernels/gemm/code_registers.hpp"
 #include "kernels/gemm/code_tables.hpp"
 #include "kernels/gemm/coded_rows.hpp"
-#include "kernels/gemm/e4m3_pairs.hpp"
 #include "kernels/gemm/finish.hpp"
 #include "kernels/gemm/workspace.hpp"
 #include "kernels/host/code_numbers.hpp"
@@ -29,9 +29,11 @@ using few_rows::CodedRows, few_rows::Decoded, few_rows::Floats, few_rows::TwoReg
     few_rows::in_steps, few_rows::lanes, few_rows::step;
 
 // Rows of codes whose sums are made together, so that these and the tables of four bits
-// stay in registers.
+// stay in registers. Two of four bits have sums enough that none waits for another.
+template <class Code>
 constexpr int most_columns(int rows) {
-  return simd::registers == 32 ? (rows <= 2 ? 4 : 2) : rows == 1 ? 2 : 1;
+  if (simd::registers != 32) return rows == 1 ? 2 : 1;
+  return rows <= 2 && !(rows == 1 && Code::codes_of_byte == 2) ? 4 : 2;
 }
 
 // Where a pair of registers of Code holds an element of a step.
@@ -67,8 +69,10 @@ struct InRegisters {
   template <class Reader, int rows, int columns>
   [[gnu::noinline]] void dot(std::int64_t column, float (&sums)[most_few_rows][4]) const {
     Floats partial[rows][columns][2] = {};
-    const std::int64_t width = m.layout.columns, ahead = 2 * columns;
-    const std::int64_t bytes = coded.bytes();
+    const std::int64_t width = m.layout.columns, bytes = coded.bytes();
+    // Of several rows the processor does not see where they go. Rows are often whole
+    // pages: what is asked for so many of these ahead comes more slowly.
+    const std::int64_t ahead = 2 * columns * bytes + 1984;
     const std::int64_t before = m.layout.row(column).before;
     const std::uint8_t* const codes = coded.codes_of(column);
     const float* scales[columns];
@@ -90,7 +94,7 @@ struct InRegisters {
         TwoRegisters right[columns][steps];
 #pragma GCC unroll 4
         for (int j = 0; j < columns; ++j) {
-          __builtin_prefetch(codes + (j + ahead) * bytes + i / Reader::codes_of_byte);
+          __builtin_prefetch(codes + j * bytes + i / Reader::codes_of_byte + ahead);
           code[j].template load<steps>(shared, codes + j * bytes, i, right[j]);
         }
 #pragma GCC unroll 2
@@ -146,7 +150,7 @@ struct InRegisters {
 
   template <int rows, class F>
   void run(std::int64_t begin, std::int64_t end, T* room, const F& finish) const {
-    constexpr int columns = most_columns(rows);
+    constexpr int columns = most_columns<Code>(rows);
     std::int64_t column = begin;
     for (; column + columns <= end; column += columns)
       run_tile<rows, columns>(column, room, finish);
@@ -234,22 +238,7 @@ struct Multiply {
     }
     return false;
   }
-#if defined(TRIREME_E4M3_PAIRS)
-  bool by_e4m3_tables() const {
-    using few_rows::E4m3InPairs;
-    if (m.type != CodeType::e4m3 || !E4m3InPairs::takes(m)) return false;
-    const auto* const x =
-        laid_out<BFloat16, E4m3InPairs, BFloat16, few_rows::Pairs::step>(a);
-    share<T, C>(c, m, 1, bias, E4m3InPairs{m, a.data<BFloat16>(), x});
-    return true;
-  }
-#endif
-  // Of one row.
   bool by_pairs() const {
-    if (!in_steps(m)) return false;
-#if defined(TRIREME_E4M3_PAIRS)
-    if (by_e4m3_tables()) return true;
-#endif
     switch (few_rows::most_scales_of_step(m)) {
       case 1: return pairs_with<1>();
       case 2: return pairs_with<2>();
@@ -257,6 +246,37 @@ struct Multiply {
     }
   }
 #endif
+#if defined(TRIREME_BYTE_TABLES)
+  template <CodeType type, bool by_factor>
+  bool in_byte_tables() const {
+    using Product = few_rows::InByteTables<type, by_factor>;
+    if (!Product::takes(m)) return false;
+    const typename Product::Left* x = nullptr;
+    if constexpr (Product::in_order)
+      x = a.data<BFloat16>();
+    else
+      x = laid_out<BFloat16, Product, typename Product::Left, Product::step>(a);
+    share<T, C>(c, m, 1, bias, Product{m, a.data<BFloat16>(), x});
+    return true;
+  }
+  bool by_byte_tables() const {
+    return in_byte_tables<CodeType::e4m3, false>() ||
+           in_byte_tables<CodeType::int8, false>() ||
+           in_byte_tables<CodeType::int8, true>();
+  }
+#endif
+  // Ways of one row of bf16 alone.
+  bool by_one_row() const {
+    if (!in_steps(m)) return false;
+#if defined(TRIREME_BYTE_TABLES)
+    if (by_byte_tables()) return true;
+#endif
+#if defined(TRIREME_PAIRS)
+    return by_pairs();
+#else
+    return false;
+#endif
+  }
 #if defined(TRIREME_CODE_TABLES)
   bool by_four_bits() const {
     using few_rows::BookTables, few_rows::ScaledTables;
@@ -286,10 +306,12 @@ struct Multiply {
   }
 #endif
   bool in_registers() const {
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      if (a.dim(0) == 1 && by_one_row()) return true;
 #if defined(TRIREME_PAIRS)
-    if constexpr (std::is_same_v<T, BFloat16>)
-      if (a.dim(0) == 1) return by_pairs();
+      if (a.dim(0) == 1) return false;  // other ways add up in another order
 #endif
+    }
     switch (m.type) {
       case CodeType::four_bits: return by_four_bits();
       case CodeType::int8: return by_bytes<CodeType::int8>();

@@ -13,14 +13,19 @@
 
 namespace trireme::kernels::few_rows {
 
+// Whether no scale of a row begins within so many elements from a multiple of them on.
+inline bool scales_end_with(const CodedMatrix& m, std::int64_t elements) {
+  const std::int64_t width = m.layout.columns, before = m.layout.row(0).before;
+  return before + m.shape[1] <= width ||
+         (width % elements == 0 && before % elements == 0);
+}
+
 // Whether rows of codes can be read in steps, each with one scale.
 inline bool in_steps(const CodedMatrix& m) {
   const ScaleLayout& layout = m.layout;
   if (layout.runs && m.shape[0] > 1 && layout.whole_columns % layout.columns != 0)
     return false;
-  const std::int64_t before = layout.row(0).before;
-  return before + m.shape[1] <= layout.columns ||
-         (before % step == 0 && layout.columns % step == 0);
+  return scales_end_with(m, step);
 }
 
 // Whether products by these factors are numbers as any: 0, or far from the ends of f32's

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "kernels/gemm/ahead.hpp"
 #include "kernels/gemm/few_rows.hpp"
 #include "kernels/gemm/pairs.hpp"
 #include "kernels/host/simd.hpp"
@@ -66,9 +67,11 @@ struct Rows {
 #pragma GCC unroll 4
       for (int j = 0; j < columns; ++j) {
         // What the next columns read is on its way meanwhile: of several rows of B the
-        // processor does not see where they go. One row after the other it follows.
+        // processor does not see where they go.
         if constexpr (columns > 1)
           __builtin_prefetch(from + (j + 2 * columns) * b_stride + i);
+        else
+          fetch_ahead(from + i, step * static_cast<std::int64_t>(sizeof(T)));
         right[j] = load_two(from + j * b_stride + i);
       }
 #pragma GCC unroll 4

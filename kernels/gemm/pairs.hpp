@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/dtype.hpp"
+#include "kernels/gemm/ahead.hpp"
 
 namespace trireme::kernels::few_rows {
 
@@ -72,8 +73,10 @@ struct Pairs {
                                             std::int64_t k) {
   Pairs::Sums sums = {};
   const std::int64_t whole = k / Pairs::step * Pairs::step;
-  for (std::int64_t i = 0; i < whole; i += Pairs::step)
+  for (std::int64_t i = 0; i < whole; i += Pairs::step) {
+    fetch_ahead(b + i, Pairs::step * 2);
     Pairs::add(sums, Pairs::read(a + i), Pairs::read(b + i));
+  }
   return Pairs::total(sums, a + whole, b + whole, k - whole);
 }
 
