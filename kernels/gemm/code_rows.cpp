@@ -65,14 +65,18 @@ struct InRegisters {
 
   CodedRows coded{m};
 
+  // How far ahead codes are asked for: of several rows the processor does not see where
+  // they go. Rows are often whole pages, and from so many of these comes less a second.
+  std::int64_t bytes_ahead(int columns) const {
+    return 2 * columns * coded.bytes() + 1984;
+  }
+
   // sums[row][j] of rows `column` + j of codes.
   template <class Reader, int rows, int columns>
   [[gnu::noinline]] void dot(std::int64_t column, float (&sums)[most_few_rows][4]) const {
     Floats partial[rows][columns][2] = {};
     const std::int64_t width = m.layout.columns, bytes = coded.bytes();
-    // Of several rows the processor does not see where they go. Rows are often whole
-    // pages: what is asked for so many of these ahead comes more slowly.
-    const std::int64_t ahead = 2 * columns * bytes + 1984;
+    const std::int64_t ahead = bytes_ahead(columns);
     const std::int64_t before = m.layout.row(column).before;
     const std::uint8_t* const codes = coded.codes_of(column);
     const float* scales[columns];

@@ -97,7 +97,7 @@ struct Rows {
     // registers: A would be read too often.
     if constexpr (rows == 1 && std::is_same_v<T, BFloat16>) {
       for (std::int64_t column = begin; column < end; ++column)
-        finish(0, column, dot_by_pairs(a, b + column * b_stride, k));
+        finish(0, column, Pairs::dot(a, b + column * b_stride, k));
       return;
     }
 #endif

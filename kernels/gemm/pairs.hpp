@@ -52,6 +52,18 @@ struct Pairs {
     return x[0];
   }
 
+  // The product of a row of A with one of B.
+  [[gnu::noinline]] static float dot(const BFloat16* a, const BFloat16* b,
+                                     std::int64_t k) {
+    Sums sums = {};
+    const std::int64_t whole = k / step * step;
+    for (std::int64_t i = 0; i < whole; i += step) {
+      fetch_ahead(b + i, step * 2);
+      add(sums, read(a + i), read(b + i));
+    }
+    return total(sums, a + whole, b + whole, k - whole);
+  }
+
  private:
   static constexpr __mmask16 every_lane = 0xffff;
 
@@ -67,18 +79,6 @@ struct Pairs {
     return all;
   }
 };
-
-// The product of a row of A with one of B.
-[[gnu::noinline]] inline float dot_by_pairs(const BFloat16* a, const BFloat16* b,
-                                            std::int64_t k) {
-  Pairs::Sums sums = {};
-  const std::int64_t whole = k / Pairs::step * Pairs::step;
-  for (std::int64_t i = 0; i < whole; i += Pairs::step) {
-    fetch_ahead(b + i, Pairs::step * 2);
-    Pairs::add(sums, Pairs::read(a + i), Pairs::read(b + i));
-  }
-  return Pairs::total(sums, a + whole, b + whole, k - whole);
-}
 
 }  // namespace trireme::kernels::few_rows
 #endif
