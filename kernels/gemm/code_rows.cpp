@@ -66,9 +66,9 @@ struct InRegisters {
   CodedRows coded{m};
 
   // How far ahead codes are asked for: of several rows the processor does not see where
-  // they go. Rows are often whole pages, and from so many of these comes less a second.
+  // they go. Two rows of four bits are often a page: whole pages ahead took longer.
   std::int64_t bytes_ahead(int columns) const {
-    return 2 * columns * coded.bytes() + 1984;
+    return 2 * columns * coded.bytes() + (Code::codes_of_byte == 2 ? 1984 : 0);
   }
 
   // sums[row][j] of rows `column` + j of codes.
