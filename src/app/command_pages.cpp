@@ -103,8 +103,8 @@ a checkpoint or a Hugging Face folder; its generation_config.json says what opti
   --pipeline N            stages of the model on as many ranks (default 1); the other ranks
                           split its matrices
   --adapter LIST          folders of adapters to add to the model: DIR[=WEIGHT],...
-  --weights W             of a quantized folder: codes, numbers or auto, which is codes on
-                          hosts (default auto)
+  --weights W             of a quantized folder: codes, numbers or auto, which is codes
+                          unless weights are placed around a GPU (default auto)
   --device D              auto, cpu or cuda (default auto)
   --device-map M          weights on GPUs, in memory and on disk: auto, balanced,
                           balanced_low_0, sequential or a JSON file (docs/generate.md)
@@ -116,8 +116,8 @@ With --prompts:
   --samples N        texts for each prompt (default 1)
   --chat-template F  for messages, in place of the tokenizer's own
   --texts N          at a time (default 64)
-  --step-tokens N    rows of a step (default 512)
-  --chunk N          of a prompt in a step (default 128)
+  --step-tokens N    rows of a step (default 512, or --texts if that is more)
+  --chunk N          of a prompt in a step (default 128, or --step-tokens if that is less)
   --block N          positions of a block of the cache (default 16)
   --cache-bytes S    of a rank: 4GiB (default)
   --cache-dtype T    auto (that of the weights), fp64, fp32, bf16, fp16, fp8 or int8
@@ -144,8 +144,8 @@ answer, not the program; Ctrl-D does.
   --repetition-penalty X  of tokens that the text has (default 1)
   --seed N                another seed, other answers (default 0)
   --pipeline N            stages of the model on as many ranks (default 1)
-  --weights W             of a quantized folder: codes, numbers or auto, which is codes on
-                          hosts (default auto)
+  --weights W             of a quantized folder: codes, numbers or auto, which is codes
+                          unless weights are placed around a GPU (default auto)
   --device D              auto, cpu or cuda (default auto)
   --device-map M          as for generate, as are the next two
   --max-memory LIST       what weights may take: gpu0=20GiB,cpu=64GiB

@@ -40,7 +40,8 @@ constexpr std::string_view overview_text =
            [--typical-p X] [--repetition-penalty X] [--seed N] [--pipeline N]
            [--prompt-tokens 1,2,3] [--tokenizer F] [--adapter DIR[=WEIGHT],...]
            [--weights auto|codes|numbers] [--device auto|cpu|cuda] [--dry-run]
-           [--device-map auto|balanced|sequential|FILE] [--max-memory gpu0=SIZE,cpu=SIZE]
+           [--device-map auto|balanced|balanced_low_0|sequential|FILE]
+           [--max-memory gpu0=SIZE,cpu=SIZE]
            --prompts FILE.jsonl -o OUT.jsonl   many prompts at a time
            [--samples N] [--chat-template F] [--texts N] [--step-tokens N] [--chunk N]
            [--block N] [--cache-bytes SIZE] [--cache-dtype T]
