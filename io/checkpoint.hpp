@@ -109,6 +109,8 @@ class CheckpointReader : public TensorSource {
   // All tensors, sorted by path; digest is empty.
   const std::vector<TensorEntry>& tensors() const;
   bool has(const std::string& path) const;
+  // Throws Error(bad_content) when the tensor is absent.
+  DType dtype_of(const std::string& path) const;
 
   // Reads a box of a whole tensor into `out`, converting between floating dtypes
   // (to nearest, ties to even) and between integers (clamping). Throws Error(bad_content)

@@ -62,13 +62,14 @@ PartsResult write_checkpoint_parts(comm::World& world, const std::string& direct
   const std::string temporary = temporary_name(info.step);
   std::optional<FolderRemovedIfEmpty> made;
   std::optional<RunLock> lock;  // goes before the folder
+  bool stayed = false;
   world.agree([&] {
     if (world.rank() != 0) return;
     make_directories(parent_of(directory));
     if (makes_folder(directory, temporary)) made.emplace(directory);
     const Directory folder = Directory::make_own(directory);
     lock.emplace(directory);
-    PartialWork::prepare(folder, temporary, job);
+    stayed = PartialWork::prepare(folder, temporary, job);
   });
   PartsResult result{static_cast<std::int64_t>(shards.size()), 0};
   try {
@@ -105,7 +106,8 @@ PartsResult write_checkpoint_parts(comm::World& world, const std::string& direct
       views.finish();
     });
   } catch (const comm::Agreed&) {
-    if (world.rank() == 0) Directory::own(directory).remove_tree(temporary);
+    if (world.rank() == 0)
+      PartialWork::give_up(Directory::own(directory), temporary, stayed);
     lock.reset();
     made.reset();
     world.barrier();  // no rank reports before that is done

@@ -216,6 +216,9 @@ const std::vector<TensorEntry>& CheckpointReader::tensors() const {
 bool CheckpointReader::has(const std::string& path) const {
   return impl_->find(path) != nullptr;
 }
+DType CheckpointReader::dtype_of(const std::string& path) const {
+  return impl_->entry(path).dtype;
+}
 
 void CheckpointReader::require_tensor(const std::string& path, const Shape& whole,
                                       DType wanted) const {

@@ -22,6 +22,11 @@ class PartialWork {
   static bool prepare(const Directory& parent, const std::string& name,
                       const std::string& job);
 
+  // For the same rank, after an error: removes the folder. Where something stayed in it
+  // (prepare() returned true), what is finished is left for another try, and the log says
+  // so.
+  static void give_up(const Directory& parent, const std::string& name, bool stayed);
+
   explicit PartialWork(Directory folder) : folder_(std::move(folder)) {}
   const Directory& folder() const { return folder_; }
 

@@ -136,10 +136,7 @@ class AdapterPlan {
 
  private:
   DType stored_type(const std::string& name) const {
-    for (const auto& tensor : checkpoint_.tensors())
-      if (tensor.path == "model/" + name) return tensor.dtype;
-    fail(Status::bad_content, "{}: has no tensor 'model/{}'", checkpoint_.directory(),
-         name);
+    return checkpoint_.dtype_of("model/" + name);
   }
   Buffer load(const io::SafetensorsTensor& tensor) const {
     const model::WholeTensor& whole = wholes_.at(tensor.name);

@@ -313,10 +313,7 @@ FolderSource source_of(const io::CheckpointReader& checkpoint) {
   const std::string manifest =
       io::read_text(checkpoint.directory() + "/" + io::manifest_name, most_bytes);
   const auto type_of = [&checkpoint](const std::string& name) {
-    for (const auto& tensor : checkpoint.tensors())
-      if (tensor.path == "model/" + name) return tensor.dtype;
-    fail(Status::bad_content, "{}: has no tensor 'model/{}'", checkpoint.directory(),
-         name);
+    return checkpoint.dtype_of("model/" + name);
   };
   return {checkpoint, type_of, kept_files(checkpoint), io::digest_of(manifest)};
 }
@@ -327,6 +324,7 @@ WrittenFolder write_folder(comm::World& world, const FolderSource& source,
   const std::string name = last_name_of(path), temporary = "." + name + ".tmp";
   std::optional<Plan> plan;
   std::optional<io::RunLock> lock;  // of rank 0
+  bool stayed = false;
   world.agree([&] {
     plan.emplace(source, model, options);
     folder_config_text(model, plan->dtype(), "");  // before anything is written
@@ -341,7 +339,7 @@ WrittenFolder write_folder(comm::World& world, const FolderSource& source,
     // Beside the folder and not in it, so that it is held until that has its name.
     lock.emplace(parent_of(path), "." + name + ".lock");
     require_none();  // who held it before may have made it
-    io::PartialWork::prepare(parent, temporary, job_of(source, *plan, options));
+    stayed = io::PartialWork::prepare(parent, temporary, job_of(source, *plan, options));
     plan->report();
   });
   const auto work = [&] {
@@ -363,7 +361,8 @@ WrittenFolder write_folder(comm::World& world, const FolderSource& source,
       parent.sync();
     });
   } catch (const comm::Agreed&) {
-    if (world.rank() == 0) Directory(parent_of(path)).remove_tree(temporary);
+    if (world.rank() == 0)
+      io::PartialWork::give_up(Directory(parent_of(path)), temporary, stayed);
     throw;
   }
   return {plan->count(), static_cast<std::int64_t>(plan->shards().size()), kept,

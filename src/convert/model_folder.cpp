@@ -297,6 +297,13 @@ DType ModelFolder::dtype_of(const FolderTensor& tensor) const {
   return *tensor.stored->entry.type->dtype;
 }
 
+DType ModelFolder::dtype_of(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  require(found != by_name_.end(), Status::bad_content, "{}: has no tensor '{}'",
+          files_.path(), name);
+  return dtype_of(tensors_[found->second]);
+}
+
 std::vector<std::string> other_files(const Directory& folder) {
   std::vector<std::string> names;
   for (const auto& name : folder.names()) {

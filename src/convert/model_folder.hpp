@@ -42,6 +42,9 @@ class ModelFolder : public io::TensorSource, public io::CodeSource {
   const FolderConfig& config() const { return config_; }
   // The type that a tensor has here; of a quantized one that of config.json, else bf16.
   DType dtype_of(const FolderTensor& tensor) const;
+  // The same of the tensor of the model with this name. Throws Error(bad_content) where
+  // there is none.
+  DType dtype_of(const std::string& name) const;
   // In the model's order.
   const std::vector<FolderTensor>& tensors() const { return tensors_; }
   const io::SafetensorsFolder& files() const { return files_; }

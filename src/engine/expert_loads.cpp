@@ -21,9 +21,9 @@ template <class Body>
 void ExpertLoads::for_each_layer(const Body& body) {
   const std::int64_t E = config_.moe.experts;
   for (RankModel::Chunk& chunk : model_.chunks()) {
-    std::int64_t layer = chunk.stage->config().blocks.end -
-                         static_cast<std::int64_t>(chunk.stage->moe_layers().size());
+    std::int64_t layer = chunk.stage->config().blocks.begin;
     for (nn::Moe* moe : chunk.stage->moe_layers()) {
+      while (!config_.is_moe(layer)) ++layer;
       body(*moe, loads_.view().rows(layer * E, E));
       ++layer;
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <string>
 #include <tuple>
 
 namespace trireme::plan {
@@ -20,6 +21,31 @@ Kind kind_of(const config::RunConfig& config, std::int64_t layer) {
                       layer < m.layers - config.precision.last_bf16;
   return {m.is_moe(layer), m.is_linear(layer), m.window_of(layer),
           m.turns(layer),  recomputes,         narrow};
+}
+
+// Whether a pattern has a number where names have that of a layer.
+bool has_number(const std::string& pattern) {
+  bool in_word = false;  // behind a letter, as in "fc1"
+  for (const char c : pattern) {
+    const bool digit = c >= '0' && c <= '9';
+    if (digit && !in_word) return true;
+    in_word = digit || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  }
+  return false;
+}
+
+// Whether layers of one kind may be trained otherwise, by their names.
+bool differ_by_name(const config::RunConfig& config) {
+  const nn::AdapterConfig& adapter = config.adapter.matrices;
+  const auto numbered = [](const auto& all, const auto& text_of) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const auto& one) { return has_number(text_of(one)); });
+  };
+  const auto itself = [](const std::string& text) { return text; };
+  const auto pattern = [](const auto& one) { return one.pattern; };
+  return numbered(config.optimizer.groups, pattern) ||
+         numbered(adapter.targets, itself) || numbered(adapter.modules_to_save, itself) ||
+         numbered(adapter.ranks, pattern) || numbered(adapter.alphas, pattern);
 }
 
 KeptLayers all_of(std::int64_t layers) {
@@ -40,6 +66,7 @@ std::int64_t below(const std::vector<std::int64_t>& layers, std::int64_t edge) {
 
 KeptLayers ends_and_kinds(const config::RunConfig& config) {
   const std::int64_t last = config.model.layers - 1;
+  if (differ_by_name(config)) return all_of(config.model.layers);
   std::map<Kind, std::int64_t> first;  // of the layers between the ends
   for (std::int64_t layer = 1; layer < last; ++layer)
     first.try_emplace(kind_of(config, layer), layer);
@@ -59,6 +86,7 @@ KeptLayers ends_and_kinds(const config::RunConfig& config) {
 std::vector<std::int64_t> in_proportion(const config::RunConfig& config) {
   constexpr std::int64_t wanted = 4;
   const std::int64_t all = config.model.layers;
+  if (differ_by_name(config)) return all_of(all).layers;
   std::map<Kind, std::vector<std::int64_t>> kinds;
   for (std::int64_t layer = 0; layer < all; ++layer)
     kinds[kind_of(config, layer)].push_back(layer);

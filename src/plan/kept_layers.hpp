@@ -18,12 +18,13 @@ struct KeptLayers {
 };
 
 // The first and the last layer, which have embedding and head, and of the others one of
-// each kind; all where that saves none.
+// each kind; all where that saves none, or where patterns of optimizer.groups or adapter
+// name layers by number.
 KeptLayers ends_and_kinds(const config::RunConfig& config);
 
 // About four layers, the first and the last among them, of each kind as large a part as
 // the model has, at least one; three where all are alike, and all where there are no
-// more.
+// more, or where patterns name layers.
 std::vector<std::int64_t> in_proportion(const config::RunConfig& config);
 
 // The same model with these of its layers alone.

@@ -103,7 +103,10 @@ double QuickEstimate::nccl_bytes(const Candidate& c) {
                                          c.mesh.tensor,
                                          c.shard,
                                          c.expert,
-                                         static_cast<std::int64_t>(c.sharding)};
+                                         static_cast<std::int64_t>(c.sharding),
+                                         static_cast<std::int64_t>(c.schedule),
+                                         c.virtual_stages,
+                                         static_cast<std::int64_t>(c.grid)};
   const auto [found, made] = nccl_.try_emplace(key, 0);
   if (made) {
     const config::RunConfig sketch = space_.sketch(c);

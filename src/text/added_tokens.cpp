@@ -109,24 +109,25 @@ const AddedToken* AddedTokens::by_content(std::string_view content) const {
   return found == contents_.end() ? nullptr : &all_[found->second];
 }
 
-void AddedTokens::Finder::add(std::string pattern, const AddedToken& token) {
-  const bool same = std::any_of(patterns_.begin(), patterns_.end(),
-                                [&](const Pattern& p) { return p.text == pattern; });
-  if (!same) patterns_.push_back({std::move(pattern), token});
-}
-
 void AddedTokens::Finder::sort() {
-  std::stable_sort(
-      patterns_.begin(), patterns_.end(),
-      [](const Pattern& a, const Pattern& b) { return a.text.size() > b.text.size(); });
-  for (std::size_t i = 0; i < patterns_.size(); ++i)
-    by_first_[static_cast<unsigned char>(patterns_[i].text[0])].push_back(i);
+  const auto by_text = [](const Pattern& a, const Pattern& b) { return a.text < b.text; };
+  const auto same = [](const Pattern& a, const Pattern& b) { return a.text == b.text; };
+  std::stable_sort(patterns_.begin(), patterns_.end(), by_text);
+  patterns_.erase(std::unique(patterns_.begin(), patterns_.end(), same), patterns_.end());
+  std::vector<std::pair<std::string, std::int32_t>> places;
+  for (const Pattern& pattern : patterns_) {
+    places.emplace_back(pattern.text, static_cast<std::int32_t>(places.size()));
+    is_first_[static_cast<unsigned char>(pattern.text[0])] = true;
+  }
+  trie_ = PieceTrie(places);
 }
 
 const AddedTokens::Finder::Pattern* AddedTokens::Finder::at(std::string_view text) const {
-  for (const std::size_t i : by_first_[static_cast<unsigned char>(text[0])])
-    if (text.starts_with(patterns_[i].text)) return &patterns_[i];
-  return nullptr;
+  const Pattern* longest = nullptr;
+  trie_.for_each_prefix(text, [&](std::size_t /*bytes*/, std::int32_t place) {
+    longest = &patterns_[static_cast<std::size_t>(place)];
+  });
+  return longest;
 }
 
 std::vector<AddedPart> AddedTokens::Finder::find(std::string_view text) const {
@@ -138,7 +139,7 @@ std::vector<AddedPart> AddedTokens::Finder::find(std::string_view text) const {
   std::size_t done = 0;
   for (std::size_t i = 0; !empty() && i < text.size();) {
     const Pattern* pattern = nullptr;
-    if (by_first_[static_cast<unsigned char>(text[i])].empty() ||
+    if (!is_first_[static_cast<unsigned char>(text[i])] ||
         (pattern = at(text.substr(i))) == nullptr) {
       ++i;
       continue;

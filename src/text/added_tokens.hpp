@@ -8,8 +8,10 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "text/piece_trie.hpp"
 #include "text/stages.hpp"
 
 namespace trireme::text {
@@ -58,8 +60,10 @@ class AddedTokens {
   // The leftmost, then the longest, of some texts in another text.
   class Finder {
    public:
-    void add(std::string pattern, const AddedToken& token);
-    void sort();
+    void add(std::string pattern, const AddedToken& token) {
+      patterns_.push_back({std::move(pattern), token});
+    }
+    void sort();  // when all are there; of equal ones the first stays
     std::vector<AddedPart> find(std::string_view text) const;
     bool empty() const { return patterns_.empty(); }
 
@@ -68,9 +72,11 @@ class AddedTokens {
       std::string text;
       AddedToken token;
     };
+    // The longest that `text` begins with, or nullptr.
     const Pattern* at(std::string_view text) const;
-    std::vector<Pattern> patterns_;
-    std::array<std::vector<std::size_t>, 256> by_first_;  // longest first
+    std::vector<Pattern> patterns_;     // by text, once sort() was called
+    PieceTrie trie_{{}};                // of their places
+    std::array<bool, 256> is_first_{};  // byte of one of them
   };
 
   std::vector<AddedToken> all_;

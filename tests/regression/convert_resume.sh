@@ -89,6 +89,17 @@ beyond() { # what another try does with what is not its own
   check "$1: a full disk" expect "$status" 'No space left'
   check "$1: is no success" test "$status" -ge 73
   check "$1: nothing stays of it" test ! -e "$target" -a ! -e "$work/to" -a ! -e "$work/.to.lock"
+  late "$@"
+  faulty 1 0 0 "$1" "$work/to" "${@:2}"  # how many calls another try makes
+  late "$@"
+  shards=$(ls "$target"/*.done)
+  faulty 1 1 $(($(cat "$work/calls") * 2 / 3)) "$1" "$work/to" "${@:2}"
+  check "$1: a full disk at another try" expect "$status" 'of an earlier try stay for another one'
+  check "$1: is no success" test "$status" -ge 73
+  check "$1: what was finished before stays" ls $shards
+  run 1 convert "$1" "$work/to" "${@:2}"
+  check "$1: and a third one keeps it" kept
+  check "$1: and ends with the same bytes" diff -r "$work/to" "$work/whole"
 }
 not() { ! "$@"; }
 

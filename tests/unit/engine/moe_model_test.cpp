@@ -50,6 +50,24 @@ TEST(MoeModel, CountsItsParameters) {
   }
 }
 
+TEST(MoeModel, LoadsAreThoseOfTheirLayers) {
+  config::RunConfig config = tiny(Architecture::deepseek_moe);
+  config.model.layers = 5;
+  config.model.moe.dense_layers = 0;
+  config.model.moe.mlp_layers = {0, 3};
+  Model model(config);
+  model.loss_and_gradients();
+  const std::span<const double> loads = model.engine().expert_loads().loads();
+  const std::int64_t experts = config.model.moe.experts;
+  ASSERT_EQ(std::ssize(loads), 5 * experts);
+  for (std::int64_t layer = 0; layer < 5; ++layer) {
+    double all = 0;
+    for (std::int64_t e = 0; e < experts; ++e)
+      all += loads[static_cast<std::size_t>(layer * experts + e)];
+    EXPECT_EQ(all > 0, config.model.is_moe(layer)) << layer;
+  }
+}
+
 // Central differences as in stage_test.cpp, of the loss with those of the routers.
 TEST(MoeModel, GradientsAreDerivatives) {
   for (const auto architecture : both) {

@@ -47,6 +47,23 @@ TEST(KeptLayers, EndsAndOneOfEachKind) {
   EXPECT_EQ(kept.place, (std::vector<std::size_t>{0, 1, 1, 2, 2, 3}));
 }
 
+TEST(KeptLayers, AllWherePatternsNameThem) {
+  config::RunConfig named = experts(9, 3);
+  const auto group = [&](const std::string& pattern) {
+    named.optimizer.groups = {{.pattern = pattern, .frozen = true}};
+    EXPECT_EQ(ends_and_kinds(named).layers.size(), in_proportion(named).size())
+        << pattern;
+    return std::ssize(ends_and_kinds(named).layers);
+  };
+  EXPECT_EQ(group("model.layers.4.*"), 9);
+  EXPECT_EQ(group("*.7.mlp.*"), 9);
+  named.optimizer.groups = {{.pattern = "*.fc1.*", .frozen = true},
+                            {.pattern = "*.dense_4h_to_h.*", .frozen = true}};
+  EXPECT_EQ(ends_and_kinds(named).layers, (Layers{0, 1, 3, 8}));
+  named.adapter.matrices.targets = {R"(re:model\.layers\.(1|2)\.mlp\..*)"};
+  EXPECT_EQ(std::ssize(ends_and_kinds(named).layers), 9);
+}
+
 TEST(KeptLayers, InProportion) {
   EXPECT_EQ(in_proportion(experts(61, 3)), (Layers{0, 3, 4, 5, 60}));
   EXPECT_EQ(in_proportion(experts(61, 0)), (Layers{0, 1, 60}));
