@@ -55,6 +55,8 @@ class SampleSource {
   virtual void sample(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
   // Of the same sample; nothing where its tokens say all. Throws as sample() does.
   virtual SampleMarks marks(std::int64_t /*index*/) const { return {}; }
+  // Whether marks of some sample, whichever it is, say which tokens are no targets.
+  virtual bool has_masks() const { return false; }
   // Tokens of the source, for reports; 0 when unbounded.
   virtual std::int64_t tokens() const = 0;
   // Samples and, if tokens are left over, the shorter last window, which sample() gives

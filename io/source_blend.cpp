@@ -38,6 +38,10 @@ class BlendSource final : public SampleSource {
     const std::size_t at = source_of(index);
     return sources_[at]->marks(index - blend_.begins[at]);
   }
+  bool has_masks() const override {
+    return std::any_of(sources_.begin(), sources_.end(),
+                       [](const auto& source) { return source->has_masks(); });
+  }
   std::vector<SamplePart> parts(std::int64_t index) const override {
     const std::size_t at = source_of(index);
     return sources_[at]->parts(index - blend_.begins[at]);

@@ -101,8 +101,6 @@ class TokenStream : public SampleSource {
       std::size_t /*part*/) const {
     return {};
   }
-  // Whether some part says which of its tokens are targets.
-  virtual bool has_masks() const { return false; }
   // Where it has_masks(): sets `out`, which is 0, to 1 where a token is no target.
   virtual void read_mask(std::size_t /*part*/, std::int64_t /*begin*/,
                          std::span<std::uint8_t> /*out*/) const {}

@@ -45,6 +45,10 @@ class TokensSource final : public TokenStream {
     return static_cast<std::int32_t>(end);
   }
 
+  bool has_masks() const override {
+    return std::find(masked_.begin(), masked_.end(), true) != masked_.end();
+  }
+
  private:
   // few: it may stay open.
   static std::shared_ptr<const Hdf5File> open(const DataFile& file, bool few) {
@@ -97,10 +101,6 @@ class TokensSource final : public TokenStream {
         "{}: the dataset \"{}\" must have an integer for each token, {}, not {} of {}",
         path, mask, tokens, shape, name_of(type));
     return true;
-  }
-
-  bool has_masks() const override {
-    return std::find(masked_.begin(), masked_.end(), true) != masked_.end();
   }
 
   void read_mask(std::size_t part, std::int64_t begin,

@@ -68,6 +68,8 @@ class ChatSource final : public io::SampleSource {
     return marks;
   }
 
+  bool has_masks() const override { return true; }
+
   std::vector<io::SamplePart> parts(std::int64_t index) const override {
     std::vector<io::SamplePart> all;
     for (const io::DocumentPiece& piece : pieces(index)) {

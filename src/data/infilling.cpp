@@ -120,15 +120,6 @@ std::vector<std::int32_t> Infilling::apply(std::span<const std::int32_t> documen
 
 namespace {
 
-bool has_conversations(const io::SourceConfig& config) {
-  const auto is_chat = [](io::SourceKind kind) {
-    return kind == io::SourceKind::chat || kind == io::SourceKind::preference;
-  };
-  return is_chat(config.kind) ||
-         std::any_of(config.blend.begin(), config.blend.end(),
-                     [&](const io::BlendPart& part) { return is_chat(part.kind); });
-}
-
 class InfilledSource final : public io::SampleSource {
  public:
   InfilledSource(std::unique_ptr<io::SampleSource> source, const io::SourceConfig& config,
@@ -140,12 +131,11 @@ class InfilledSource final : public io::SampleSource {
     end_ = source_->end_token();
     if (!end_) end_ = tokenizer_->end_token();
     if (config.end_token >= 0) end_ = static_cast<std::int32_t>(config.end_token);
-    const io::SampleMarks marks = source_->marks(0);
-    require(marks.no_target.empty() && !has_conversations(config), Status::bad_content,
+    require(!source_->has_masks(), Status::bad_content,
             "{} is for texts, but these data mark tokens that are no targets: write "
             "data.fim_rate = 0.0",
             config.names.infilling);
-    require(!marks.starts.empty() || end_.has_value(), Status::bad_content,
+    require(!source_->marks(0).starts.empty() || end_.has_value(), Status::bad_content,
             "{}: the data do not say which token ends a document: set data.end_token",
             config.names.infilling);
     description_ = format("{}; {} % of documents infilled, {} % of these suffix first",
@@ -181,6 +171,7 @@ class InfilledSource final : public io::SampleSource {
     std::vector<std::int32_t> before(row_), after;
     source_->sample(index, before);
     const io::SampleMarks marks = source_->marks(index);
+    require(marks.no_target.empty(), "sample {} has tokens that are no targets", index);
     std::vector<std::int64_t> starts;
     const auto known = static_cast<std::size_t>(
         std::find_if(before.begin(), before.end(), [](std::int32_t t) { return t < 0; }) -

@@ -80,6 +80,8 @@ class PreferenceSource final : public io::SampleSource {
     return marks;
   }
 
+  bool has_masks() const override { return true; }
+
   std::vector<io::SamplePart> parts(std::int64_t index) const override {
     std::vector<io::SamplePart> all;
     for (const std::size_t p : pairs_of(index)) {

@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "data/text_source.hpp"
+#include "io/hdf5_file.hpp"
 #include "io/token_writer.hpp"
 
 namespace trireme::data {
@@ -150,8 +151,42 @@ class InfilledRows : public testing::Test {
                         .infilling = config_of(rate, 0.5)});
   }
 
+  // Of the rows above and of a file that says, or does not, which tokens are targets.
+  std::unique_ptr<io::SampleSource> open_blend(bool masked) const {
+    const std::string path = (directory_ / "part.h5").string();
+    std::vector<std::int32_t> ids(100, 1), learned(100, 1);
+    std::fill_n(learned.begin() + 50, 10, 0);
+    io::Hdf5File h5(path, io::Hdf5File::Mode::create);
+    h5.write("tokens", TensorView(ids.data(), DType::i32, {100}));
+    if (masked) h5.write("loss_mask", TensorView(learned.data(), DType::i32, {100}));
+    h5.close();
+    return open_source(
+        {.kind = io::SourceKind::blend,
+         .paths = {},
+         .sequence = 40,
+         .vocabulary = 10,
+         .seed = 5,
+         .blend = {{0.8, io::SourceKind::llmc, (directory_ / "a.bin").string()},
+                   {0.2, io::SourceKind::tokens, path}},
+         .tokenizer = (directory_ / "toy.json").string(),
+         .end_token = 9,
+         .infilling = config_of(0.7, 0.5)});
+  }
+
   std::filesystem::path directory_;
 };
+
+TEST_F(InfilledRows, AreRefusedWhereAnyPartOfABlendHasMasks) {
+  EXPECT_GT(open_blend(false)->samples(), 2);
+  try {
+    open_blend(true);
+    ADD_FAILURE() << "was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::bad_content);
+    EXPECT_NE(std::string(error.what()).find("mark tokens that are no targets"),
+              std::string::npos);
+  }
+}
 
 TEST_F(InfilledRows, HaveTheSameDocumentsOneByOne) {
   for (const io::Packing packing :
