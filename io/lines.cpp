@@ -25,8 +25,9 @@ LineReader::LineReader(const std::string& path) : path_(path), file_(open_to_rea
   check();
 }
 
-LineReader::LineReader(const Directory& folder, const std::string& name)
-    : path_(folder.path_of(name)), file_(folder.read_file(name)) {
+LineReader::LineReader(const Directory& folder, const std::string& name,
+                       LineLimits limits)
+    : path_(folder.path_of(name)), file_(folder.read_file(name)), limits_(limits) {
   if (!file_.is_open()) folder.require_file(name);
   check();
 }
@@ -37,9 +38,9 @@ void LineReader::check() {
     fail(Status::io, "{}: cannot be read: {}", path_, system_reason(errno));
   require(S_ISREG(status.st_mode), Status::io, "{}: cannot be read: it {}", path_,
           what_is_irregular(status.st_mode));
-  require(status.st_size <= most_bytes, Status::bad_content,
+  require(status.st_size <= limits_.file, Status::bad_content,
           "{}: is longer than {} bytes; move it away, and what follows is written anew",
-          path_, most_bytes);
+          path_, limits_.file);
 }
 
 bool LineReader::fill() {
@@ -59,7 +60,7 @@ std::optional<std::string> LineReader::next() {
   whole_ = false;
   while (at_ < block_.size() || fill()) {
     const std::size_t end = std::min(block_.find('\n', at_), block_.size());
-    const std::size_t left = most_line_bytes - line.size();
+    const std::size_t left = limits_.line - line.size();
     line.append(block_, at_, std::min(end - at_, left));
     cut = cut || end - at_ > left;
     whole_ = end < block_.size();

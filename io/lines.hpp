@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -11,21 +12,30 @@
 
 namespace trireme::io {
 
+// How many bytes are taken of a line, and how many a file may have.
+struct LineLimits {
+  std::size_t line = std::size_t{16} << 20;
+  std::int64_t file = std::int64_t{4} << 30;
+};
+// For files whose lines the program wrote itself, all of which count: its memory is that
+// of the longest.
+inline constexpr LineLimits no_line_limits{std::numeric_limits<std::size_t>::max(),
+                                           std::numeric_limits<std::int64_t>::max()};
+
 class LineReader {
  public:
-  static constexpr std::size_t most_line_bytes = std::size_t{16} << 20;
-  static constexpr std::int64_t most_bytes = std::int64_t{4} << 30;
+  static constexpr std::size_t most_line_bytes = LineLimits{}.line;
 
   // A regular file; links are followed. Throws Error(io) when it cannot be read or is
-  // none, Error(bad_content) when it is longer than most_bytes.
+  // none, Error(bad_content) when it is longer than the limit.
   explicit LineReader(const std::string& path);
   // The same of a file in a run's folder, which may be no link.
-  LineReader(const Directory& folder, const std::string& name);
+  LineReader(const Directory& folder, const std::string& name, LineLimits limits = {});
 
   // The next line, without its end; nothing after the last. Throws Error(io).
   std::optional<std::string> next();
   // Of the last line: whether all of it was given, and its end stood in the file. Of a
-  // line above most_line_bytes the rest is passed over.
+  // line above the limit the rest is passed over.
   bool whole() const { return whole_; }
 
  private:
@@ -34,6 +44,7 @@ class LineReader {
 
   std::string path_;
   Descriptor file_;
+  LineLimits limits_;
   std::string block_;
   std::size_t at_ = 0;
   bool whole_ = false;
@@ -43,7 +54,7 @@ class LineReader {
 class LinesFromEnd {
  public:
   struct Line {
-    std::string text;        // without its end; empty above most_line_bytes
+    std::string text;        // without its end; empty above LineReader::most_line_bytes
     std::int64_t begin = 0;  // its place in the file
     std::int64_t end = 0;    // that of the next line
     bool whole = false;      // all of it is in `text`, and its end stands in the file

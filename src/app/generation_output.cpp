@@ -68,7 +68,7 @@ std::string GenerationOutput::digest_of(std::size_t number) const {
 }
 
 bool GenerationOutput::is_complete(const Directory& folder) const {
-  io::LineReader lines(folder, name_);
+  io::LineReader lines(folder, name_, io::no_line_limits);
   std::size_t number = 0;
   while (const auto line = lines.next()) {
     const io::Json json = parse_line(*line);
@@ -104,7 +104,7 @@ void GenerationOutput::read_partial() {
   off_t whole = 0;
   std::size_t number = 0;
   {
-    io::LineReader lines(folder_, partial_);
+    io::LineReader lines(folder_, partial_, io::no_line_limits);
     while (const auto line = lines.next()) {
       ++number;
       if (!lines.whole()) break;

@@ -72,6 +72,24 @@ wait $! 2>/dev/null
 [ -e "$work/killed.jsonl" ] || batch killed.jsonl 1
 check "a killed run ends with the same bytes" cmp "$work/killed.jsonl" "$work/all.jsonl"
 
+# Lines and files of any length: a text of 17 MiB, with others behind it, and 5 GiB.
+{ head -1 "$work/all.jsonl" | head -c 1; head -c 17M /dev/zero | tr '\0' ' '
+  head -1 "$work/all.jsonl" | tail -c +2; } >"$work/long"
+{ cat "$work/long"; lines | tail -2; } >"$work/long.jsonl.partial"
+batch long.jsonl 1
+check "goes on behind a long line" grep -q 'behind 3 finished' "$work/out"
+check "keeps the long line" cmp "$work/long.jsonl" <(cat "$work/long"; tail -n +2 "$work/all.jsonl")
+batch long.jsonl 1
+check "finds a file with a long line whole" test "$status" = 0
+echo '{}' >"$work/huge.jsonl.partial"
+truncate -s 5G "$work/huge.jsonl.partial"
+batch huge.jsonl 1
+check "reads a long partial file" expect 65 'line 1 was made of other prompts'
+mv "$work/huge.jsonl.partial" "$work/huge.jsonl"
+batch huge.jsonl 1
+check "reads a long file" expect 73 'is there, and is not what these prompts give'
+rm -f "$work/huge.jsonl" "$work"/long*
+
 # A file as some editors write it, with a byte order mark.
 { printf '\357\273\277'; cat "$work/prompts.jsonl"; } >"$work/marked.jsonl"
 run 1 generate "$model" --prompts "$work/marked.jsonl" -o "$work/marked.out" \
