@@ -102,7 +102,6 @@ void Checkpoints::start_or_resume() {
     if (!config_.start_from.empty()) load_start();
   }
   load_base();
-  if (partner_ && progress_.step >= config_.run.steps) partner_->remove();
   predict_save();
 }
 
@@ -194,7 +193,9 @@ void Checkpoints::load(const ChosenCheckpoint& chosen) {
   progress_.tokens = info.tokens;
   progress_.own_steps = chosen.of_other ? 0 : info.step;
   started_ = true;
-  if (!chosen.of_copies) {
+  if (chosen.of_copies) {
+    step_of_copies_ = info.step;
+  } else {
     saved_step_ = info.step;
     saver_->started_from(info.step);
   }
@@ -266,7 +267,9 @@ void Checkpoints::finish_quietly() {
   if (partner_) partner_->finish();
 }
 
+// A run that ends where its copies were taken has them nowhere else.
 void Checkpoints::finish() {
+  if (only_in_copies()) save();
   const TraceRange range("checkpoint");
   watchdog_.beat_slow("saving a checkpoint", progress_.step);
   report(saver_->finish());
@@ -322,6 +325,8 @@ std::int64_t Checkpoints::next_after(std::int64_t step) const {
 
 std::string Checkpoints::describe_next() const {
   const std::int64_t next = next_after(progress_.step);
+  if (progress_.step >= config_.run.steps && only_in_copies())
+    return format("a checkpoint of step {}, which only copies have", progress_.step);
   if (progress_.step >= config_.run.steps)
     return format("no checkpoint: {} of {} steps (run.steps) are done", progress_.step,
                   config_.run.steps);

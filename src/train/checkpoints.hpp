@@ -42,7 +42,8 @@ class Checkpoints : public engine::StepObserver {
   bool saves_now() const;
   // Saves when that is due. Collective over the world.
   void save_if_due();
-  // After the last step: waits for what is under way. Collective over the world.
+  // After the last step: waits for what is under way, and then removes copies, of which a
+  // checkpoint is saved first where no step was done since. Collective over the world.
   void finish();
   // Because of an error: the checkpoint under way is as good as before.
   void finish_quietly();
@@ -76,6 +77,10 @@ class Checkpoints : public engine::StepObserver {
   ChosenCheckpoint choose();
   void keep_files(const io::CheckpointReader* from);
   void copy_if_due();
+  // Whether the state is the one that the run went on from, and only copies have it.
+  bool only_in_copies() const {
+    return progress_.step == step_of_copies_ && saved_step_ != step_of_copies_;
+  }
   std::vector<io::TensorBox> boxes();
   void predict_save();
   void save();
@@ -95,6 +100,7 @@ class Checkpoints : public engine::StepObserver {
   launch::StopRequests stop_requests_;
   launch::StopRequest request_ = launch::StopRequest::none;  // of the last step
   std::int64_t saved_step_ = -1;
+  std::int64_t step_of_copies_ = -1;  // that the run went on from; -1: from none
   std::string base_;      // the digest of the model beside adapters that are codes
   bool started_ = false;  // from a checkpoint, or copies of one
   std::vector<convert::KeptFile> kept_;  // on rank 0: of the folder the model came from

@@ -111,6 +111,17 @@ check "another run in the directory fails first" test "$status" = 70
 nodes 2 2 run.directory="$work/removed" $some $copies parallel.tensor=2 run.seed=2
 check "another run in the directory: anew" test "$status" = 0 -a -z "$(grep '^resume' "$work/out")"
 
+# Copies behind which nothing is to be done become a checkpoint before they are removed.
+killed ended parallel.tensor=2
+nodes 2 2 run.directory="$work/ended" ${some/steps=9/steps=4} $copies parallel.tensor=2
+check "nothing to do" test "$status" = 0
+check "nothing to do: from copies" from_copies
+check "nothing to do: saved" grep -q 'step [46]  checkpoint in' "$work/out"
+check "nothing to do: no copies are left" no_copies
+nodes 2 2 run.directory="$work/ended" $some $copies parallel.tensor=2
+check "nothing to do: goes on" grep -q '^resume  .*ended/checkpoints/step-0000000[46] ' "$work/out"
+check "nothing to do: the same bits" identical ended whole
+
 # A run that begins from another's checkpoint, and loses a node before it has one of its own.
 nodes 2 2 run.directory="$work/other" ${some/steps=9/steps=3} parallel.tensor=2
 other=checkpoint.resume=$work/other/checkpoints/step-00000003
