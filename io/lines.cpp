@@ -21,7 +21,8 @@ constexpr std::size_t block_bytes = std::size_t{1} << 18;
 
 }  // namespace
 
-LineReader::LineReader(const std::string& path) : path_(path), file_(open_to_read(path)) {
+LineReader::LineReader(const std::string& path, LineLimits limits)
+    : path_(path), file_(open_to_read(path)), limits_(limits) {
   check();
 }
 

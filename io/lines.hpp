@@ -17,6 +17,8 @@ struct LineLimits {
   std::size_t line = std::size_t{16} << 20;
   std::int64_t file = std::int64_t{4} << 30;
 };
+// For files as long as a run; a line is still cut.
+inline constexpr LineLimits any_file{.file = std::numeric_limits<std::int64_t>::max()};
 // For files whose lines the program wrote itself, all of which count: its memory is that
 // of the longest.
 inline constexpr LineLimits no_line_limits{std::numeric_limits<std::size_t>::max(),
@@ -28,7 +30,7 @@ class LineReader {
 
   // A regular file; links are followed. Throws Error(io) when it cannot be read or is
   // none, Error(bad_content) when it is longer than the limit.
-  explicit LineReader(const std::string& path);
+  explicit LineReader(const std::string& path, LineLimits limits = {});
   // The same of a file in a run's folder, which may be no link.
   LineReader(const Directory& folder, const std::string& name, LineLimits limits = {});
 

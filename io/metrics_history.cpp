@@ -91,7 +91,7 @@ MetricsHistory read_metrics(const std::string& path, const WantsKey& wants) {
   MetricsHistory history;
   struct stat there {};
   if (::lstat(path.c_str(), &there) != 0) return history;
-  LineReader lines(path);
+  LineReader lines(path, any_file);
   while (const auto line = lines.next())
     if (!line->empty() && !add_line(*line, wants, history)) ++history.damaged;
   return history;

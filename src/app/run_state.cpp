@@ -75,7 +75,9 @@ std::string name_of(RunPhase phase) {
 RunState run_state(const std::string& directory) {
   RunState state;
   judge(directory, state);
-  const io::MetricsHistory metrics = io::read_metrics(directory + "/metrics.jsonl");
+  const io::MetricsHistory metrics = io::read_metrics(
+      directory + "/metrics.jsonl",
+      [](const std::string& key) { return key == "loss" || key == "validation_loss"; });
   const io::Series& losses = metrics.series_of("loss");
   if (!losses.empty()) state.step = losses.rbegin()->first;
   state.loss = last_of(losses);

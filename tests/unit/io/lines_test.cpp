@@ -62,6 +62,9 @@ TEST_F(Lines, OfALongerFileAreRefused) {
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), Status::bad_content);
   }
+  std::filesystem::resize_file(path_ / "file", std::uintmax_t{5} << 30);  // of zeros
+  EXPECT_THROW(LineReader((path_ / "file").string()), Error);
+  EXPECT_NO_THROW(LineReader((path_ / "file").string(), any_file));
 }
 
 }  // namespace
