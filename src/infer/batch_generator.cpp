@@ -262,12 +262,12 @@ void BatchGenerator::run(const std::vector<std::size_t>& numbers,
     ++progress_.texts;
     done(number, std::move(made));
   };
-  for (bool any = true; any;) {
-    any = false;
+  for (bool more = true; more;) {
+    more = false;
     for (int lane = 0; lane < static_cast<int>(lanes_.size()); ++lane) {
       finish(stream, lane, counted);
       start(stream, lane);
-      any = any || flights_[static_cast<std::size_t>(lane)].any;
+      more = more || !lanes_[static_cast<std::size_t>(lane)].is_idle();
     }
     progress_.preemptions = 0;
     for (const Lane& lane : lanes_) progress_.preemptions += lane.preemptions();

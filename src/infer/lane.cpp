@@ -93,6 +93,8 @@ void Lane::preempt_last() {
 bool Lane::make_room(Texts::iterator text, std::int64_t positions) {
   while (!reserve(*text, positions)) {
     const bool itself = std::next(text) == running_.end();
+    require(running_.size() > 1, "{} positions of a text alone have no room in the cache",
+            positions);
     preempt_last();
     if (itself) return false;
   }
@@ -104,10 +106,22 @@ void Lane::add(RunningText& text, std::int64_t rows, std::vector<Piece>& pieces)
   pieces.push_back({&text, rows, samples});
 }
 
+// Each try without pieces has preempted a text that runs, and the last one has room.
 std::vector<Lane::Piece> Lane::plan() {
   std::vector<Piece> pieces;
   std::int64_t left = options_.step_tokens;
+  std::optional<std::int64_t> kind;
   const std::int64_t preemptions_before = preemptions_;
+  do {
+    kind = plan_running(left, pieces);
+  } while (pieces.empty() && !running_.empty());
+  if (preemptions_ == preemptions_before) admit(left, kind, pieces);
+  require(!pieces.empty() || is_idle(), "a lane with texts has no step for them");
+  return pieces;
+}
+
+std::optional<std::int64_t> Lane::plan_running(std::int64_t& left,
+                                               std::vector<Piece>& pieces) {
   // Texts that turn otherwise run in steps of their own.
   std::optional<std::int64_t> kind;
   if (!running_.empty() && model_.rope_original_length > 0)
@@ -122,8 +136,7 @@ std::vector<Lane::Piece> Lane::plan() {
     add(*here, rows, pieces);
     left -= rows;
   }
-  if (preemptions_ == preemptions_before) admit(left, kind, pieces);
-  return pieces;
+  return kind;
 }
 
 void Lane::admit(std::int64_t& left, std::optional<std::int64_t>& kind,

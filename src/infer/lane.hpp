@@ -69,8 +69,12 @@ class Lane {
     std::int64_t count;  // rows
     bool samples;        // its last row says which token comes next
   };
-  // The pieces of the next step; none: nothing runs and nothing waits.
+  // The pieces of the next step; none where it is idle, and only there.
   std::vector<Piece> plan();
+  // Nothing runs and nothing waits.
+  bool is_idle() const {
+    return running_.empty() && preempted_.empty() && queue_.empty();
+  }
   // What the step of these pieces gave: for each that samples, a token and its
   // log-probabilities. Texts that ended are given to `done` and leave.
   void take_in(const std::vector<Piece>& pieces, std::span<const std::int32_t> tokens,
@@ -90,6 +94,10 @@ class Lane {
   void give_passed(RunningText& text);
   void preempt_last();
   bool make_room(Texts::iterator text, std::int64_t positions);
+  // Rows of texts that run, all of one kind, which it returns (see turning()). Pieces are
+  // left out only where the last text that runs has no room and is preempted for itself.
+  std::optional<std::int64_t> plan_running(std::int64_t& left,
+                                           std::vector<Piece>& pieces);
   void admit(std::int64_t& left, std::optional<std::int64_t>& kind,
              std::vector<Piece>& pieces);
   void add(RunningText& text, std::int64_t rows, std::vector<Piece>& pieces) const;

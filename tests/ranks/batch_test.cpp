@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 
 #include "base/philox.hpp"
@@ -210,14 +211,44 @@ TEST(Batch, LinearAttention) {
   check(linear, DType::f32);
 }
 
-TEST(Batch, Longrope) {
+model::ModelConfig tiny_longrope() {
   model::ModelConfig phi3 = tiny(model::Architecture::phi3);
   phi3.rope_width = 4;
   phi3.rope_scaling.kind = kernels::RopeScalingKind::longrope;
   phi3.rope_scaling.original = 12;
   phi3.rope_scaling.short_divisors = {1, 1.5};
   phi3.rope_scaling.long_divisors = {2, 9};
-  check(phi3);
+  return phi3;
+}
+
+TEST(Batch, Longrope) { check(tiny_longrope()); }
+
+// All texts end where the last of those that take turns finds no room for itself.
+TEST(Batch, LongropeTextsWithoutRoomWait) {
+  comm::World& world = test::world();
+  const model::ModelConfig config = tiny_longrope();
+  const test::WrittenModel written(config, "trireme-waits");
+  const io::CheckpointReader reader(written.directory());
+  comm::Mesh mesh(world, {.tensor = world.size()}, {}, test::test_device(),
+                  test::test_transport());
+  comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
+  const infer::LoadedModel model(config, DType::f64, mesh.group(comm::Axis::tensor),
+                                 config.sequence, reader, test::test_device());
+  std::vector<Generation> all(3);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].prompt.assign(std::array<std::size_t, 3>{1, 6, 3}[i], 7);
+    all[i].max_new_tokens = 12;
+    all[i].log_probabilities = 1;
+  }
+  BatchOptions options = options_for(DType::f64);
+  options.chunk = 4;
+  const auto ample = run(model, pipeline, options, all, {0, 1, 2});
+  options.cache_bytes = 6 * infer::block_bytes(model, options.cache, options.block)[0];
+  std::int64_t preemptions = 0;
+  const auto cut = run(model, pipeline, options, all, {0, 1, 2}, &preemptions);
+  EXPECT_GT(preemptions, 0);
+  ASSERT_EQ(cut.size(), all.size());
+  for (const auto& [number, one] : cut) expect_same(one, ample.at(number));
 }
 
 // Each length has angles of its own; keys in the cache keep those that they came with.
