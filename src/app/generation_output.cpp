@@ -173,6 +173,11 @@ void GenerationOutput::add(std::size_t number, const infer::Generated& made,
 }
 
 void GenerationOutput::finish() {
+  const std::size_t left = missing().size();
+  require(left == 0, Status::internal,
+          "{}: {} texts were not made: what is in it stays, and the same command goes on "
+          "from it",
+          folder_.path_of(partial_), left);
   std::string all;
   for (const std::string& line : lines_) all += line + "\n";
   replace_text(folder_, name_, all, Durability::synced);

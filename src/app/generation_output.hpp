@@ -36,7 +36,8 @@ class GenerationOutput {
 
   // Throws Error(io): what was written before stays.
   void add(std::size_t number, const infer::Generated& made, const ModelText& text);
-  // Puts OUT in place. All generations have been added.
+  // Puts OUT in place. Throws Error(internal), and leaves the partial file, where not all
+  // generations have been added.
   void finish();
 
  private:
