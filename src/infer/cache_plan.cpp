@@ -17,19 +17,18 @@ std::int64_t blocks_of(std::int64_t positions, std::int64_t window,
   return std::min(all, divide_up(window + options.chunk, options.block) + 1);
 }
 
-// Of the rank whose stage takes the most.
+// Of the rank that takes the most: stages have more or fewer layers, and tensor ranks
+// more or fewer heads.
 std::vector<std::int64_t> largest_bytes(const LoadedModel& model, comm::Group& pipeline,
                                         const BatchOptions& options) {
   std::vector<std::int64_t> bytes = block_bytes(model, options.cache, options.block);
   if (bytes.empty()) return bytes;
   std::vector<double> numbers(bytes.begin(), bytes.end());
+  const TensorView all(numbers.data(), DType::f64,
+                       {static_cast<std::int64_t>(numbers.size())});
   Stream stream;
-  pipeline
-      .all_reduce(stream,
-                  TensorView(numbers.data(), DType::f64,
-                             {static_cast<std::int64_t>(numbers.size())}),
-                  comm::Reduce::max)
-      .wait();
+  pipeline.all_reduce(stream, all, comm::Reduce::max).wait();
+  model.region().largest(stream, all);
   std::transform(numbers.begin(), numbers.end(), bytes.begin(),
                  [](double x) { return static_cast<std::int64_t>(x); });
   return bytes;

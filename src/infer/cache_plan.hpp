@@ -15,9 +15,9 @@ struct CachePlan {
 };
 
 // As many blocks as the longest texts that may run at once need, or what fits into
-// options.cache_bytes on the rank with the largest share. Collective over the stages, so
-// that all have the same numbers of blocks. Throws Error(resources) where it does not
-// hold the longest text.
+// options.cache_bytes on the rank with the largest share. Collective over the model's
+// ranks, so that all have the same numbers of blocks. Throws Error(resources) where it
+// does not hold the longest text.
 CachePlan plan_blocks(const LoadedModel& model, comm::Group& pipeline,
                       const BatchOptions& options,
                       const std::vector<Generation>& generations, int lanes);

@@ -102,6 +102,10 @@ class TensorRegion {
   void sum(Stream& stream, const TensorView& x) const {
     group_.all_reduce(stream, x).wait();
   }
+  // x = the largest of every rank's, in place.
+  void largest(Stream& stream, const TensorView& x) const {
+    group_.all_reduce(stream, x, comm::Reduce::max).wait();
+  }
 
  private:
   // `change` is an all-reduce, or with sequence parallelism a reduce-scatter.

@@ -7,6 +7,7 @@
 
 #include "base/philox.hpp"
 #include "infer/batch_generator.hpp"
+#include "infer/cache_plan.hpp"
 #include "infer/evaluation.hpp"
 #include "infer/generator.hpp"
 #include "kernels/gemm.hpp"
@@ -249,6 +250,35 @@ TEST(Batch, LongropeTextsWithoutRoomWait) {
   EXPECT_GT(preemptions, 0);
   ASSERT_EQ(cut.size(), all.size());
   for (const auto& [number, one] : cut) expect_same(one, ample.at(number));
+}
+
+// Tensor ranks that keep unlike numbers of heads plan the same blocks, and so the same
+// steps.
+TEST(Batch, UnlikeHeadsOfRanks) {
+  comm::World& world = test::world();
+  model::ModelConfig config = tiny(model::Architecture::llama);
+  config.heads = 12;
+  config.kv_heads = 3;
+  const test::WrittenModel written(config, "trireme-unlike");
+  const io::CheckpointReader reader(written.directory());
+  comm::Mesh mesh(world, {.tensor = world.size()}, {}, test::test_device(),
+                  test::test_transport());
+  comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
+  const infer::LoadedModel model(config, DType::f64, mesh.group(comm::Axis::tensor),
+                                 config.sequence, reader, test::test_device());
+  const std::vector<Generation> all = some_generations();
+  BatchOptions options = options_for(DType::f64);
+  const std::int64_t bytes = infer::block_bytes(model, options.cache, options.block)[0];
+  const auto most = static_cast<std::int64_t>(world.max(static_cast<double>(bytes)));
+  EXPECT_EQ(world.max(most > bytes ? 1 : 0) > 0, world.size() == 4);
+  const auto ample = run(model, pipeline, options, all, {0, 1, 2, 3, 4, 5, 6});
+  options.cache_bytes = 12 * most;
+  const auto plan = infer::plan_blocks(model, pipeline, options, all, 1);
+  const auto blocks = static_cast<double>(plan.groups.at(0).blocks);
+  ASSERT_EQ(world.max(blocks), -world.max(-blocks));
+  EXPECT_LE(plan.groups[0].blocks * bytes, options.cache_bytes);
+  const auto cut = run(model, pipeline, options, all, {0, 1, 2, 3, 4, 5, 6});
+  for (const auto& [number, one] : ample) expect_same(cut.at(number), one);
 }
 
 // Each length has angles of its own; keys in the cache keep those that they came with.
