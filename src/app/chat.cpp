@@ -144,7 +144,6 @@ class Speaker {
   Speaker(comm::World& world, const infer::LoadedModel& model, comm::Group& pipeline,
           const ModelText& text, const GenerationDefaults& how, std::int64_t positions)
       : world_(world),
-        model_(model),
         text_(text),
         how_(how),
         sampler_(how.sampler),
@@ -170,7 +169,8 @@ class Speaker {
     for (std::int64_t made = 0; made < how_.tokens; ++made) {
       const auto length = static_cast<std::int64_t>(tokens.size());
       if (length >= positions_ || interrupted()) break;
-      const std::int32_t token = sampler_.choose(run(tokens), length, tokens);
+      const std::int32_t token =
+          sampler_.choose(generator_.logits_after(tokens), length, tokens);
       if (std::find(how_.end_tokens.begin(), how_.end_tokens.end(), token) !=
           how_.end_tokens.end())
         break;
@@ -187,30 +187,13 @@ class Speaker {
     const bool here = world_.rank() == 0 && comm::take_interrupts() > 0;
     return world_.size() > 1 ? world_.max(here ? 1 : 0) > 0 : here;
   }
-  // Logits behind the tokens; what is in the cache already is not run again. A state
-  // cannot go back, so that it serves only a text that goes on from its end.
-  std::span<const double> run(const std::vector<std::int32_t>& tokens) {
-    const auto both =
-        std::mismatch(cached_.begin(), cached_.end(), tokens.begin(), tokens.end() - 1);
-    auto past = static_cast<std::int64_t>(both.first - cached_.begin());
-    const auto length = static_cast<std::int64_t>(tokens.size());
-    if (model_.config().has_linear() && both.first != cached_.end()) past = 0;
-    if (generator_.changes_at(past, length)) past = 0;
-    const auto logits = generator_.forward(
-        std::span<const std::int32_t>(tokens).subspan(static_cast<std::size_t>(past)),
-        past);
-    cached_ = tokens;
-    return logits;
-  }
 
   comm::World& world_;
-  const infer::LoadedModel& model_;
   const ModelText& text_;
   const GenerationDefaults& how_;
   infer::Sampler sampler_;
   std::int64_t positions_;  // of the conversation, at most
   infer::Generator generator_;
-  std::vector<std::int32_t> cached_;
 };
 
 // A line that begins with '/'. False: the program ends.

@@ -65,9 +65,14 @@ CachedAttention Generator::make_cache(const LoadedModel& model, std::int64_t cap
 std::span<const double> Generator::forward(std::span<const std::int32_t> tokens,
                                            std::int64_t past) {
   const auto count = static_cast<std::int64_t>(tokens.size());
-  require(past == 0 || !changes_at(past, past + count),
-          "positions {} to {} turn otherwise than the {} in the cache", past,
+  require(serves(past, past + count),
+          "positions {} to {} do not go on from the first {} in the cache", past,
           past + count, past);
+  // Until they are all there, none are.
+  std::vector<std::int32_t> text = std::move(cached_);
+  cached_.clear();
+  text.resize(static_cast<std::size_t>(past));
+  text.insert(text.end(), tokens.begin(), tokens.end());
   const TensorView tokens_T = ids_.view().rows(0, count);
   const TensorView positions_T = ids_.view().rows(capacity_, count);
   Stream stream(model_.device());
@@ -91,21 +96,37 @@ std::span<const double> Generator::forward(std::span<const std::int32_t> tokens,
   if (model_.part().last())
     gather_vocabulary(model_, pass, model_.stage().logits(pass, x_TD.rows(count - 1, 1)),
                       landing_, logits_);
-  if (model_.part().stages == 1) return logits_;
+  if (model_.part().stages > 1) share_logits(stream);
+  cached_ = std::move(text);
+  return logits_;
+}
+
+void Generator::share_logits(Stream& stream) {
   const TensorView all_V(logits_.data(), DType::f64, {model_.config().vocabulary});
   if (model_.part().last())
     chain_.send_back(stream, all_V, 0);
   else
     chain_.receive_back(stream, all_V);
   chain_.finish();
-  return logits_;
 }
 
-bool Generator::changes_at(std::int64_t past, std::int64_t length) const {
-  const auto& scaling = model_.config().rope_scaling;
-  const auto original = static_cast<std::int64_t>(scaling.original);
-  return scaling.kind == kernels::RopeScalingKind::longrope && past <= original &&
-         length > original;
+std::span<const double> Generator::logits_after(std::span<const std::int32_t> text) {
+  const auto both =
+      std::mismatch(cached_.begin(), cached_.end(), text.begin(), text.end() - 1);
+  auto past = static_cast<std::int64_t>(both.first - cached_.begin());
+  if (!serves(past, std::ssize(text))) past = 0;
+  return forward(text.subspan(static_cast<std::size_t>(past)), past);
+}
+
+bool Generator::serves(std::int64_t past, std::int64_t length) const {
+  if (past == 0) return true;
+  const model::ModelConfig& model = model_.config();
+  const std::int64_t cached = std::ssize(cached_);
+  if (past > cached || (model.has_linear() && past < cached)) return false;
+  const auto original = static_cast<std::int64_t>(model.rope_scaling.original);
+  if (model.rope_scaling.kind == kernels::RopeScalingKind::longrope)
+    return (cached > original) == (length > original);
+  return !model.any_length() || past == cached || cached <= original;
 }
 
 void Generator::generate(std::span<const std::int32_t> prompt, std::int64_t count,
@@ -121,7 +142,7 @@ void Generator::generate(std::span<const std::int32_t> prompt, std::int64_t coun
       begin += capacity_ / 2 + 1;
       past = 0;
     }
-    if (changes_at(past, length - begin)) past = 0;
+    if (!serves(past, length - begin)) past = 0;
     const std::span<const std::int32_t> fresh(text.begin() + begin + past, text.end());
     const auto logits = forward(fresh, past);
     past = length - begin;

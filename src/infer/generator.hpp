@@ -30,9 +30,13 @@ class Generator {
 
   // Logits [V] of the position after `tokens` at positions [past, past + n); keeps their
   // keys and values. The same however a text is cut into calls, but for rounding. Throws
-  // Error(internal) where changes_at(past, past + n): what is kept is of no use then.
+  // Error(internal) unless serves(past, past + n).
   std::span<const double> forward(std::span<const std::int32_t> tokens,
                                   std::int64_t past);
+
+  // Logits [V] of the position after `text` (not empty). What the cache has of its
+  // beginning, whatever it was made for, is not run again where it serves.
+  std::span<const double> logits_after(std::span<const std::int32_t> text);
 
   // Memory that it takes: of a model on meta, what it would take.
   std::int64_t bytes() const {
@@ -40,17 +44,23 @@ class Generator {
                                      attention_.bytes());
   }
 
-  // Whether a text of `length` positions turns all of them otherwise than one of `past`
-  // (longrope): generate() then runs the whole text again, as transformers does.
-  bool changes_at(std::int64_t past, std::int64_t length) const;
+  // Whether the first `past` positions of the cache are those of a text of `length`.
+  // Where the original length lies between that and the length of the text that made
+  // them, all turn otherwise (longrope): generate() then runs the whole text again, as
+  // transformers does. Keys that turned by the length of their own text (dynamic), and
+  // states (linear attention), serve only a text that goes on from the end of theirs.
+  bool serves(std::int64_t past, std::int64_t length) const;
 
  private:
   static CachedAttention make_cache(const LoadedModel& model, std::int64_t capacity);
+  // Those of the last stage go to the others.
+  void share_logits(Stream& stream);
 
   const LoadedModel& model_;
   std::int64_t capacity_;
   CachedAttention attention_;
-  Buffer ids_;  // tokens and positions, [2, capacity]
+  std::vector<std::int32_t> cached_;  // the text that made the cache
+  Buffer ids_;                        // tokens and positions, [2, capacity]
   StageChain chain_;
   std::pair<std::size_t, std::size_t> arena_bytes_;  // of these two
   Arena saved_, scratch_;

@@ -210,13 +210,62 @@ TEST(Generator, LongropeRunsTheTextAgainWhereItChanges) {
   EXPECT_EQ(text, alone);
   // A cache cannot pass from one length to the other.
   fresh.forward({text.data(), 5}, 0);
-  EXPECT_TRUE(fresh.changes_at(5, 6));
+  EXPECT_FALSE(fresh.serves(5, 6));
   EXPECT_THROW(fresh.forward({text.data() + 5, 1}, 5), Error);
   fresh.forward({text.data(), 6}, 0);
-  EXPECT_FALSE(fresh.changes_at(6, 7));
+  EXPECT_TRUE(fresh.serves(6, 7));
   EXPECT_NO_THROW(fresh.forward({text.data() + 6, 1}, 6));
   world.barrier();
   if (world.rank() == 0) std::filesystem::remove_all(directory);
+}
+
+// Logits after a text that follows another one in the same cache are those of a cache of
+// its own: to the bit where nothing of the other serves.
+TEST(Generator, ShorterTextsAreThoseOfACacheOfTheirOwn) {
+  comm::World& world = test::world();
+  model::ModelConfig longrope = tiny_longrope();
+  longrope.rope_scaling.original = 6;
+  model::ModelConfig dynamic = tiny(model::Architecture::llama);
+  dynamic.rope_theta = 100;
+  dynamic.rope_scaling.kind = kernels::RopeScalingKind::dynamic;
+  dynamic.rope_scaling.factor = 3;
+  dynamic.rope_scaling.original = 6;
+  const std::vector<std::int32_t> text = {1, 7, 3, 11, 18, 2, 5, 5, 9, 14, 4, 12};
+  for (const auto& config : {longrope, dynamic, tiny_linear()}) {
+    const test::WrittenModel written(config, "trireme-shorter");
+    const io::CheckpointReader reader(written.directory());
+    comm::Mesh mesh(world, {.tensor = world.size()});
+    comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
+    const infer::LoadedModel model(config, DType::f64, mesh.group(comm::Axis::tensor),
+                                   config.sequence, reader);
+    for (const std::size_t common : {2, 5, 7}) {
+      for (const std::size_t length : {4, 6, 8, 11}) {
+        if (length <= common) continue;
+        SCOPED_TRACE(std::to_string(common) + " of " + std::to_string(length));
+        std::vector<std::int32_t> other(text.begin(), text.begin() + length);
+        other[common] = 0;
+        infer::Generator used(model, pipeline, config.sequence),
+            fresh(model, pipeline, config.sequence);
+        used.logits_after(text);
+        const bool serves = used.serves(static_cast<std::int64_t>(common),
+                                        static_cast<std::int64_t>(length));
+        // Both are beyond the original length, and turn alike.
+        EXPECT_EQ(serves, config.architecture == longrope.architecture && length > 6);
+        const auto after = used.logits_after(other), alone = fresh.logits_after(other);
+        for (std::size_t v = 0; v < alone.size(); ++v)
+          EXPECT_NEAR(after[v], alone[v], serves ? 1e-12 : 0);
+      }
+    }
+    // A text within the original length serves, and one that goes on from the other's
+    // end.
+    infer::Generator used(model, pipeline, config.sequence);
+    used.logits_after(std::span(text).first(5));
+    EXPECT_EQ(used.serves(3, 6), !config.has_linear());
+    EXPECT_EQ(used.serves(5, 7), config.architecture != longrope.architecture);
+    used.logits_after(std::span(text).first(9));
+    EXPECT_TRUE(used.serves(9, 10));
+    EXPECT_FALSE(used.serves(10, 11));
+  }
 }
 
 // Experts of a capacity below their share pass tokens by in training. In generation they
