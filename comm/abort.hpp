@@ -1,8 +1,9 @@
-// The two ways in which a rank that failed ends the whole job.
+// How a rank that failed ends the whole job.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <exception>
+#include <string>
 
 #include "base/error.hpp"
 
@@ -11,6 +12,12 @@ namespace trireme::comm {
 // Ends every rank with `status` through MPI_Abort; says nothing. May be called from any
 // thread.
 [[noreturn]] void abort_job(Status status);
+
+// Ends a rank whose MPI has not started, with a message where it `speaks`. Those that do
+// not stay some seconds longer: a launcher ends all ranks once one has left, and forgets
+// what it has not passed on.
+[[noreturn]] void leave_before_mpi(Status status, bool speaks,
+                                   const std::string& message);
 
 // Ends this process with `status` after so many seconds if nothing has until then: for
 // what may hang before abort_job() is called, such as a file system. Any thread.

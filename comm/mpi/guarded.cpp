@@ -101,6 +101,16 @@ void end_within(int seconds, Status status) noexcept {
   }
 }
 
+void leave_before_mpi(Status status, bool speaks, const std::string& message) {
+  if (speaks) {
+    log::error(format("trireme: error: {}", message));
+    log::let_errors_arrive();
+  } else {
+    std::this_thread::sleep_for(std::chrono::seconds(5));
+  }
+  ::_exit(static_cast<int>(status));
+}
+
 void abort_job(Status status) {
   const int code = static_cast<int>(status);
   terminal::restore_modes();

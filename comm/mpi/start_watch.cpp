@@ -60,8 +60,7 @@ StartWatch::StartWatch() try {
     run();
   });
 } catch (const Error& error) {  // nobody can be asked yet
-  if (launched_rank() == 0) log::error(format("trireme: error: {}", error.what()));
-  ::_exit(static_cast<int>(error.status()));
+  leave_before_mpi(error.status(), launched_rank() == 0, error.what());
 }
 
 StartWatch::~StartWatch() {

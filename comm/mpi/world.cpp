@@ -56,14 +56,13 @@ void check_open_files() {
   if (files.rlim_cur >= fewest_open_files) return;
   const char* rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
   if (rank == nullptr) rank = std::getenv("SLURM_LOCALID");
-  if (rank == nullptr || std::string_view(rank) == "0")
-    log::error(
-        format("trireme: error: only {} files may be open at a time, and a rank needs "
-               "{}: raise the limit (ulimit -n {})",
-               static_cast<std::int64_t>(files.rlim_cur),
-               static_cast<std::int64_t>(fewest_open_files),
-               static_cast<std::int64_t>(usual_open_files)));
-  ::_exit(static_cast<int>(Status::resources));
+  leave_before_mpi(
+      Status::resources, rank == nullptr || std::string_view(rank) == "0",
+      format("only {} files may be open at a time, and a rank needs {}: raise the limit "
+             "(ulimit -n {})",
+             static_cast<std::int64_t>(files.rlim_cur),
+             static_cast<std::int64_t>(fewest_open_files),
+             static_cast<std::int64_t>(usual_open_files)));
 }
 
 int tag_limit(MPI_Comm comm) {
