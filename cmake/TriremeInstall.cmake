@@ -25,6 +25,12 @@ install(FILES LICENSE README.md SECURITY.md CONTRIBUTING.md CHANGELOG.md CITATIO
         DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs
         FILES_MATCHING PATTERN "*.md" PATTERN "*.ipynb")
+foreach(name DOCDIR DATADIR)  # which packagers may give as absolute folders
+  set(${name} "\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_${name}}")
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_${name}}")
+    set(${name} "${CMAKE_INSTALL_${name}}")
+  endif()
+endforeach()
 install(CODE "execute_process(COMMAND ${CMAKE_COMMAND}
-  -DFOLDER=\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}
+  -DFOLDER=\$ENV{DESTDIR}${DOCDIR} -DDATA=\$ENV{DESTDIR}${DATADIR}/trireme
   -P ${PROJECT_SOURCE_DIR}/cmake/TriremeDocuments.cmake COMMAND_ERROR_IS_FATAL ANY)")

@@ -201,7 +201,7 @@ bool Reader::read_override_value(const DeckKey& key, const std::string& text,
   }
   try {
     out = value_of(text);
-    return true;
+    if (out.kind != TomlValue::Kind::date) return true;  // no key has a date: a text
   } catch (const TomlError& error) {
     if (std::string_view("\"'[{").find(text.front()) != std::string_view::npos) {
       add_override(full_name(key), shorten(text), error.what());

@@ -3,9 +3,11 @@
 #include "io/mlflow_folder.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 
 #include "base/error.hpp"
@@ -29,10 +31,41 @@ constexpr std::chrono::seconds most_wait{10};
 
 std::int64_t milliseconds_now() { return std::llround(wall_time() * 1e3); }
 
-// A text of YAML: JSON's form of it.
+// A text of YAML: JSON's form of it, but that YAML writes a character beyond the first
+// 65,536 in one piece where JSON has two surrogates.
 std::string yaml(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', true,
-                                   nlohmann::json::error_handler_t::replace);
+  const std::string json =
+      nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  const auto half = [&](std::size_t at) {
+    return parse_hexadecimal(std::string_view(json).substr(at + 2, 4)).value();
+  };
+  std::string out;
+  for (std::size_t i = 0; i < json.size();) {
+    const std::size_t bytes = json[i] != '\\' ? 1 : json[i + 1] == 'u' ? 6 : 2;
+    if (bytes == 6 && half(i) >= 0xd800 && half(i) < 0xe000) {
+      const auto character = static_cast<unsigned>(0x10000 + ((half(i) - 0xd800) << 10) +
+                                                   (half(i + 6) - 0xdc00));
+      std::array<char, 11> escape{};
+      std::snprintf(escape.data(), escape.size(), "\\U%08x", character);
+      out += escape.data();
+      i += 12;
+    } else {
+      out += json.substr(i, bytes);
+      i += bytes;
+    }
+  }
+  return out;
+}
+
+// When the run began for the first time, as its meta.yaml says; 0 where none does.
+std::int64_t start_of(const Directory& folder) {
+  constexpr std::string_view key = "start_time: ";
+  if (!folder.is_file("meta.yaml")) return 0;
+  LineReader lines(folder, "meta.yaml");
+  while (const auto line = lines.next())
+    if (line->starts_with(key))
+      return parse_number<std::int64_t>(line->substr(key.size())).value_or(0);
+  return 0;
 }
 
 std::string file_uri(const std::string& path) {
@@ -98,6 +131,7 @@ MlflowFolder::MlflowFolder(const TrackedRun& run)
   const Directory folder = all.make(id_);
   path_ = folder.path();
   for (const char* name : {"params", "tags", "metrics", "artifacts"}) folder.make(name);
+  if (const std::int64_t first = start_of(folder); first > 0) start_ = first;
   drop_after(folder.open("metrics"), run.resumed);
   write_meta(running, 0);
   put("tags", "mlflow.runName", name_);

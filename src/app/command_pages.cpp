@@ -195,6 +195,8 @@ of documents and what is no target.
   --row N            of a deck: the row of the step's batch (default 0)
   --ranks N          of a deck: as so many ranks would train
   --value KEY        of a deck: only writes one value, such as of run.spare_nodes
+  --manifest FILE    with --index and --value: of a point of a sweep
+  --index N          which point
 
   trireme inspect runs/quickstart/checkpoints/latest --verify)"},
     CommandPage{"convert", R"(usage: trireme convert FROM TO [options]

@@ -10,6 +10,7 @@
 #include "app/app.hpp"
 #include "app/inspect_data.hpp"
 #include "app/inspect_deck.hpp"
+#include "app/sweep_manifest.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
 #include "base/text_table.hpp"
@@ -258,6 +259,18 @@ void require_one_question(const Arguments& arguments) {
           "give one of --tensors, --verify and --make-views");
 }
 
+// Whether a value of a sweep's point is asked for, in place of a file.
+bool is_point(const Arguments& arguments, const char* usage) {
+  const bool point = arguments.has("--manifest");
+  require(point == arguments.has("--index") && point == arguments.words().empty() &&
+              (!point || arguments.has("--value")),
+          Status::command_line, "{}{}",
+          point ? "--manifest goes with --index and --value, and without a file"
+                : "an argument is missing",
+          usage_below(usage));
+  return point;
+}
+
 }  // namespace
 
 int inspect(comm::World& world, const Arguments& given) {
@@ -266,12 +279,21 @@ int inspect(comm::World& world, const Arguments& given) {
     constexpr Option options[] = {
         {"--verify", false},     {"--tokenizer", true}, {"--tensors", false},
         {"--make-views", false}, {"--sequence", true},  {"--step", true},
-        {"--row", true},         {"--ranks", true},     {"--value", true}};
+        {"--row", true},         {"--ranks", true},     {"--value", true},
+        {"--manifest", true},    {"--index", true}};
     constexpr const char* usage =
         "trireme inspect CHECKPOINT|FOLDER [--tensors | --verify | --make-views], or "
         "DATA [--tokenizer F] [--sequence N], or DECK [section.key=value ...] "
-        "[--value section.key | [--tokenizer F] [--step N] [--row N] [--ranks N]]";
-    arguments.parse(usage, options, 1, 10000);
+        "[--value section.key | [--tokenizer F] [--step N] [--row N] [--ranks N]], or "
+        "--manifest FILE --index N --value section.key";
+    arguments.parse(usage, options, 0, 10000);
+    if (is_point(arguments, usage)) {
+      if (world.rank() != 0) return;
+      std::vector<std::string> words = point_words(arguments);
+      words.pop_back();  // its directory, on which no other value depends
+      print_deck_value(arguments, words);
+      return;
+    }
     const bool deck = is_deck(arguments.words().front());
     require(deck || arguments.words().size() == 1, Status::command_line,
             "unexpected argument '{}': only a deck takes more words{}",
@@ -286,11 +308,11 @@ int inspect(comm::World& world, const Arguments& given) {
     const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
     if (!deck || world.rank() != 0) return;
     if (arguments.has("--value"))
-      print_deck_value(arguments);
+      print_deck_value(arguments, arguments.words());
     else
       inspect_deck(arguments, static_cast<int>(ranks));
   });
-  if (is_deck(arguments.words().front())) return 0;
+  if (arguments.words().empty() || is_deck(arguments.words().front())) return 0;
   const std::string& path = arguments.words().front();
   const bool is_folder = convert::is_model_folder(path);
   bool data = false;

@@ -115,7 +115,7 @@ void print_row(const train::SampleRow& row, const Words& words) {
 
 bool is_deck(const std::string& path) { return path.ends_with(".toml"); }
 
-void print_deck_value(const Arguments& arguments) {
+void print_deck_value(const Arguments& arguments, const std::vector<std::string>& words) {
   for (const char* option : {"--tokenizer", "--step", "--row", "--ranks"})
     require(!arguments.has(option), Status::command_line,
             "--value prints one value of the deck: leave out {}", option);
@@ -127,7 +127,6 @@ void print_deck_value(const Arguments& arguments) {
   require(known, Status::command_line,
           "--value {}: {} (trireme help deck lists all keys)", io::shorten(name, 80),
           io::unknown_key_text(name, table));
-  const std::vector<std::string>& words = arguments.words();
   const io::Deck deck =
       config::load_with_model(words.front(), std::span(words).subspan(1), read_model);
   deck.require_sound();

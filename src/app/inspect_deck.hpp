@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "app/arguments.hpp"
 
 namespace trireme::app {
@@ -9,11 +12,11 @@ namespace trireme::app {
 // Whether a path is a deck: a file that ends in .toml.
 bool is_deck(const std::string& path);
 
-// Prints what a deck with its overrides says of the key of --value, as TOML, or its
-// default: a line. Keys are checked one by one, not whether they go together.
+// Prints what a deck with its overrides, `words`, says of the key of --value, as TOML, or
+// its default: a line. Keys are checked one by one, not whether they go together.
 // Throws Error(command_line) for a key that there is not, else as
 // config::load_with_model() and io::Deck::require_sound().
-void print_deck_value(const Arguments& arguments);
+void print_deck_value(const Arguments& arguments, const std::vector<std::string>& words);
 
 // Prints the source, the share of each part of a blend, and a row of a step: its
 // documents apart, and what is no target marked, in colours on a terminal. Throws as

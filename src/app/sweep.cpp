@@ -167,11 +167,11 @@ void make(const Arguments& arguments, int ranks) {
   require_same_or_new(manifest.directory + "/deck.toml", text);
   io::make_directories(manifest.directory);
   io::write_text_atomically(manifest.directory + "/deck.toml", text);
-  io::write_text_atomically(manifest.directory + "/sweep.sbatch",
-                            SweepScript{static_cast<std::int64_t>(manifest.points.size()),
-                                        manifest.ranks, absolute(manifest.directory),
-                                        absolute("."), this_program(), manifest.base}
-                                .text());
+  io::write_text_atomically(
+      manifest.directory + "/sweep.sbatch",
+      SweepScript{static_cast<std::int64_t>(manifest.points.size()), manifest.ranks,
+                  absolute(manifest.directory), absolute("."), this_program()}
+          .text());
   io::write_text_atomically(path, toml);
   log::info("{} points in {}", manifest.points.size(), path);
   std::vector<std::int64_t> all(manifest.points.size());

@@ -119,6 +119,12 @@ std::vector<std::string> SweepManifest::deck_words(std::int64_t index) const {
   return words;
 }
 
+std::vector<std::string> point_words(const Arguments& arguments) {
+  const auto manifest = SweepManifest::read(arguments.text("--manifest", ""));
+  const auto last = static_cast<std::int64_t>(manifest.points.size()) - 1;
+  return manifest.deck_words(arguments.integer("--index", 0, 0, last));
+}
+
 std::string point_name(std::int64_t index) {
   std::string number = std::to_string(index);
   if (number.size() < 4) number.insert(0, 4 - number.size(), '0');

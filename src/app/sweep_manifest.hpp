@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "app/arguments.hpp"
+
 namespace trireme::app {
 
 struct SweepPoint {
@@ -31,6 +33,9 @@ struct SweepManifest {
   // What `trireme train` is given for a point: the deck, then all overrides.
   std::vector<std::string> deck_words(std::int64_t index) const;
 };
+
+// deck_words() of the point that --manifest and --index name.
+std::vector<std::string> point_words(const Arguments& arguments);
 
 // "point-0007"
 std::string point_name(std::int64_t index);

@@ -66,7 +66,7 @@ most_starts=$TRIREME_MOST_STARTS
 all_nodes=${SLURM_JOB_NUM_NODES:-1}
 settings=()  # of the deck, among options of train
 for word in "$@"; do
-  if [[ $word =~ ^[a-z_]+(\.[a-z0-9_]+)+= ]]; then settings+=("$word"); fi
+  if [[ $word =~ ^[[:blank:]]*[a-z_]+(\.[a-z0-9_]+)+[[:blank:]]*= ]]; then settings+=("$word"); fi
 done
 spare_nodes=$TRIREME_SPARE_NODES
 [ -n "$spare_nodes" ] || spare_nodes=$(deck_value run.spare_nodes) || {
@@ -248,8 +248,6 @@ std::string log_lines(const std::string& sweep) {
 std::string_view end_of_job_scripts() { return start_and_again; }
 
 std::string SweepScript::text() const {
-  std::string overrides;
-  for (const std::string& each : base) overrides += " " + shell_quoted(each);
   return format(
              R"sh(#!/bin/bash
 # The points of a sweep as a job array; written by `trireme sweep`.
@@ -274,6 +272,7 @@ built={}
 trireme=${TRIREME:-$built}
 folder={}
 index=$((${1:-0} + SLURM_ARRAY_TASK_ID))
+[ "${1:-0}" = 0 ] || exec >>"$folder/slurm-$index.out" 2>&1  # Slurm knows no offset
 
 export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}  # Slurm 22.05 to 23.02 do not inherit it
 export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-tree}  # why: docs/decisions/slurm-fences.md
@@ -291,10 +290,9 @@ launch() {
     "$trireme" train --manifest "$folder/sweep.toml" --index "$index"
 }
 stop() { scancel --signal=TERM "$job"; }  # srun itself would kill the ranks on TERM
-deck_value() { "$trireme" inspect "$folder/deck.toml"{} --value "$1"; }
+deck_value() { "$trireme" inspect --manifest "$folder/sweep.toml" --index "$index" --value "$1"; }
 )sh",
-             shell_quoted(directory), shell_quoted(program), shell_quoted(sweep),
-             overrides) +
+             shell_quoted(directory), shell_quoted(program), shell_quoted(sweep)) +
          std::string(start_and_again);
 }
 

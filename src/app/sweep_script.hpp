@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace trireme::app {
 
@@ -16,11 +15,10 @@ std::string_view end_of_job_scripts();
 // shell as the one word that it is. Paths are absolute.
 struct SweepScript {
   std::int64_t points = 0;
-  std::int64_t ranks = 1;         // of each point
-  std::string sweep;              // the directory of the manifest; logs go there
-  std::string directory;          // that paths in the deck are relative to
-  std::string program;            // unless TRIREME names another
-  std::vector<std::string> base;  // overrides of all points
+  std::int64_t ranks = 1;  // of each point
+  std::string sweep;       // the directory of the manifest; logs go there
+  std::string directory;   // that paths in the deck are relative to
+  std::string program;     // unless TRIREME names another
 
   // The script, from `#!` on. Its last part is that of all scripts in jobs/, to the byte.
   std::string text() const;

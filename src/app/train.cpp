@@ -56,9 +56,7 @@ std::vector<std::string> deck_words(const Arguments& arguments) {
               ? "a point of a sweep takes no deck and no overrides: its manifest has them"
               : "which deck? usage: trireme train DECK [section.key=value ...]");
   if (!point) return arguments.words();
-  const auto manifest = SweepManifest::read(arguments.text("--manifest", ""));
-  const auto last = static_cast<std::int64_t>(manifest.points.size()) - 1;
-  return manifest.deck_words(arguments.integer("--index", 0, 0, last));
+  return point_words(arguments);
 }
 
 // That this rank can write where the run does.

@@ -239,6 +239,7 @@ Status Trainer::run() {
     log::info("nothing to do: {} of {} steps are done", progress_.step,
               config_.run.steps);
     checkpoints_->finish();
+    recorder_->finish(Status::done);
     return Status::done;
   }
   if (!loader_) return stop_before_first_step();

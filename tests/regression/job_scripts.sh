@@ -288,12 +288,12 @@ spares() {  # NUMBER STATUS
   all_nodes
   lose n2 down
   echo "$1" >"$work/job/spares"
-  job "$SOURCE/jobs/train.sbatch" my.toml --debug 2 run.seed=2 'run.name=a  b'
+  job "$SOURCE/jobs/train.sbatch" my.toml --debug 2 run.seed=2 'run.name=a  b' 'batch.micro = 1'
 }
 spares 1 137
 check "a spare node of the deck" test "$(lists)" = "n1,n2,n3 n1,n3,n10 n1,n3,n10 "
 check "the deck and its overrides are asked" \
-  grep -qx 'inspect my.toml run.seed=2 run.name=a  b --value run.spare_nodes' "$work/job/inquiry"
+  grep -qx 'inspect my.toml run.seed=2 run.name=a  b batch.micro = 1 --value run.spare_nodes' "$work/job/inquiry"
 for wrong in 4 -1 x '' '1 1'; do
   spares "$wrong" 0
   check "spare nodes of the deck: '$wrong'" test "$status" = 64

@@ -28,6 +28,10 @@ else
   echo "no python3: the packages did not read it"
 fi
 
+run 2 train $deck $more run.steps=5 'metrics.trackers=["mlflow"]'
+check "a start with nothing to do" grep -q '^nothing to do: 5 of 5' "$work/out"
+check "leaves a finished run finished" bash -c "grep -qx 'status: 3' '$one'/mlruns/7*/*/meta.yaml"
+
 # The start and the end of a log.
 check "no line is above 100 columns, but for those of steps" \
   bash -c "! grep -v '^step ' '$work/log' | grep -E '^.{101}'"

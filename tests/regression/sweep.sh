@@ -66,11 +66,24 @@ esac
 END
 chmod +x "$work/bin/"*
 (cd "$work" && PATH=$work/bin:$PATH SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=3 SLURM_JOB_ID=9 work=$work \
-  exec bash "$sweep/sweep.sbatch" 1000) 2>"$work/out"
+  exec bash "$sweep/sweep.sbatch" 8) 2>"$work/out"
 check "the script's status" test $? = 75
-check "it runs the point at an offset" grep -q -- "--manifest $sweep/sweep.toml --index 1003" \
+check "it runs the point at an offset" grep -q -- "--manifest $sweep/sweep.toml --index 11" \
   "$work/srun"
 check "and requeues its task" grep -qx 'requeue 7_3' "$work/scontrol"
+check "and writes the log of its point" test -e "$sweep/slurm-11.out"
+rm "$sweep/slurm-11.out"
+# What a script asks of its point: the deck alone may lack what the grid gives.
+sed '/^steps/d' $deck >"$work/open.toml"
+run 1 sweep "$work/open.toml" --directory "$work/open" --grid run.steps=8,9 \
+  --grid run.spare_nodes=0,1
+check "a deck that lacks what is swept" test "$status" = 0
+run 1 inspect --manifest "$work/open/sweep.toml" --index 3 --value run.spare_nodes
+check "a point says its own" grep -qx 1 "$work/out"
+run 1 inspect --manifest "$work/open/sweep.toml" --index 4 --value run.spare_nodes
+check "a point that there is not" expect 64 'index'
+run 1 inspect --manifest "$work/open/sweep.toml" --value run.spare_nodes
+check "no index" expect 64 'goes with --index'
 cp "$sweep/sweep.toml" "$work/before"
 run 1 sweep $deck $short --directory "$sweep" "${grids[@]}"
 check "the same sweep again changes nothing" cmp "$sweep/sweep.toml" "$work/before"

@@ -307,6 +307,11 @@ TEST(Deck, OverridesReplaceValuesOfTheFile) {
   EXPECT_EQ(deck.where("run.steps"), "command line");
 }
 
+TEST(Deck, OverridesThatTomlTakesForDates) {
+  EXPECT_EQ(parse(minimal, {"run.limit=00:01:30"})[limit], 90.0);
+  EXPECT_EQ(parse(minimal, {"run.name=2026-12-01"})[run_name], "2026-12-01");
+}
+
 TEST(Deck, WrongOverrides) {
   const std::array<std::array<std::string, 2>, 12> cases = {{
       {"model.heads", "command line: model.heads: expected section.key=value"},

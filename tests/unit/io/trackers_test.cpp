@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -110,8 +111,10 @@ TEST_F(Folder, WandbHoldsEachRecordAtOnce) {
 }
 
 TEST_F(Folder, MlflowGoesOnWithTheRun) {
+  std::string meta;
   {
     MlflowFolder first(run_);
+    meta = first.path() + "/meta.yaml";
     first.write(step_record(1, 2.5));
     first.write(step_record(2, 2.25));
     first.write(step_record(3, 2.0));
@@ -121,8 +124,17 @@ TEST_F(Folder, MlflowGoesOnWithTheRun) {
     EXPECT_NE(text(first.path() + "/meta.yaml").find("run_name: \"a: \\\"name\\\"\""),
               std::string::npos);
   }
+  // As if it had begun long ago.
+  std::string said = text(meta);
+  const auto began = said.find("start_time: ");
+  said.replace(began, said.find('\n', began) - began, "start_time: 1234567890123");
+  std::ofstream(meta) << said;
   run_.resumed = 2;
+  run_.name = "to \xf0\x9f\x9a\x80 and \xc3\xa9";
   MlflowFolder second(run_);
+  EXPECT_NE(text(meta).find("start_time: 1234567890123\n"), std::string::npos);
+  EXPECT_NE(text(meta).find("run_name: \"to \\U0001f680 and \\u00e9\"\n"),
+            std::string::npos);
   second.write(step_record(3, 1.5));
   second.finish(RunEnd::done);
   const std::string points = text(find("metrics/train/loss"));
