@@ -201,7 +201,10 @@ bool Reader::read_override_value(const DeckKey& key, const std::string& text,
   }
   try {
     out = value_of(text);
-    if (out.kind != TomlValue::Kind::date) return true;  // no key has a date: a text
+    // What TOML takes for a date or a time of the day is a text without its quotes.
+    const bool takes_text = key.type == KeyType::seconds ||
+                            (key.type == KeyType::text && key.choices.empty());
+    if (out.kind != TomlValue::Kind::date || !takes_text) return true;
   } catch (const TomlError& error) {
     if (std::string_view("\"'[{").find(text.front()) != std::string_view::npos) {
       add_override(full_name(key), shorten(text), error.what());

@@ -65,6 +65,7 @@ constexpr std::string_view overview_text =
            DECK [section.key=value ...]     what a run trains on: shares, a row of a step
            [--step N] [--row N] [--ranks N] [--tokenizer F]
            DECK ... --value KEY             one value of it, for scripts
+           --manifest FILE --index N --value KEY   the same of a point of a sweep
   convert  FROM TO                          a Hugging Face folder to a checkpoint, or back
            [--dtype T] [--shard-bytes N] [--quantize nf4|fp4|int8|fp8|fp8-blocks|int4]
            [--double-quantization] [--keep-experts] [--merge]

@@ -271,6 +271,23 @@ bool is_point(const Arguments& arguments, const char* usage) {
   return point;
 }
 
+void print_point_value(const Arguments& arguments) {
+  std::vector<std::string> words = point_words(arguments);
+  words.pop_back();  // its directory, on which no other value depends
+  print_deck_value(arguments, words);
+}
+
+// That they go with what is inspected, and with one another.
+void require_options(const Arguments& arguments, bool deck) {
+  for (const char* option : {"--step", "--row", "--ranks", "--value"})
+    require(deck || !arguments.has(option), Status::command_line, "{} goes with a deck",
+            option);
+  for (const char* option : {"--verify", "--tensors", "--make-views", "--sequence"})
+    require(!deck || !arguments.has(option), Status::command_line,
+            "{} does not go with a deck", option);
+  require_one_question(arguments);
+}
+
 }  // namespace
 
 int inspect(comm::World& world, const Arguments& given) {
@@ -288,23 +305,14 @@ int inspect(comm::World& world, const Arguments& given) {
         "--manifest FILE --index N --value section.key";
     arguments.parse(usage, options, 0, 10000);
     if (is_point(arguments, usage)) {
-      if (world.rank() != 0) return;
-      std::vector<std::string> words = point_words(arguments);
-      words.pop_back();  // its directory, on which no other value depends
-      print_deck_value(arguments, words);
+      if (world.rank() == 0) print_point_value(arguments);
       return;
     }
     const bool deck = is_deck(arguments.words().front());
     require(deck || arguments.words().size() == 1, Status::command_line,
             "unexpected argument '{}': only a deck takes more words{}",
             arguments.words().back(), usage_below(usage));
-    for (const char* option : {"--step", "--row", "--ranks", "--value"})
-      require(deck || !arguments.has(option), Status::command_line, "{} goes with a deck",
-              option);
-    for (const char* option : {"--verify", "--tensors", "--make-views", "--sequence"})
-      require(!deck || !arguments.has(option), Status::command_line,
-              "{} does not go with a deck", option);
-    require_one_question(arguments);
+    require_options(arguments, deck);
     const auto ranks = arguments.integer("--ranks", world.size(), 1, 1 << 24);
     if (!deck || world.rank() != 0) return;
     if (arguments.has("--value"))
