@@ -64,20 +64,25 @@ bool PartialWork::prepare(const Directory& parent, const std::string& name,
 }
 
 void PartialWork::give_up(const Directory& parent, const std::string& name, bool stayed) {
-  std::int64_t finished = 0;
-  if (stayed) try {
-      const Directory folder = parent.open(name);
-      remove_unfinished(folder);
-      for (const std::string& file : folder.all_names())
-        finished += file.ends_with(record_end) ? 1 : 0;
-    } catch (const Error&) {  // the folder goes
-      finished = 0;
-    }
-  if (finished == 0)
+  if (!stayed) {
     parent.remove_tree(name);
-  else
-    log::warn("{}: {} of an earlier try stay for another one; remove it if there is none",
-              parent.path_of(name), counted(finished, "file"));
+    return;
+  }
+  try {
+    const Directory folder = parent.open(name);
+    remove_unfinished(folder);
+    std::int64_t finished = 0;
+    for (const std::string& file : folder.all_names())
+      finished += file.ends_with(record_end) ? 1 : 0;
+    if (finished == 0)
+      parent.remove_tree(name);
+    else
+      log::warn(
+          "{}: {} of an earlier try stay for another one; remove it if there is none",
+          parent.path_of(name), counted(finished, "file"));
+  } catch (const Error& error) {  // another try looks again
+    log::warn("{}", error.what());
+  }
 }
 
 std::optional<std::string> PartialWork::note_of(const std::string& file) const {

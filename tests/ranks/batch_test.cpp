@@ -88,6 +88,24 @@ BatchOptions options_for(DType type) {
   return options;
 }
 
+// A model of random numbers whose matrices all ranks share.
+struct OnTensorRanks {
+  test::WrittenModel written;
+  io::CheckpointReader reader;
+  comm::Mesh mesh;
+  comm::Group& pipeline;
+  infer::LoadedModel model;
+
+  OnTensorRanks(const model::ModelConfig& config, DType type, const std::string& name)
+      : written(config, name),
+        reader(written.directory()),
+        mesh(test::world(), {.tensor = test::world().size()}, {}, test::test_device(),
+             test::test_transport()),
+        pipeline(mesh.group(comm::Axis::pipeline)),
+        model(config, type, mesh.group(comm::Axis::tensor), config.sequence, reader,
+              test::test_device()) {}
+};
+
 // A text alone, in company, cut for want of memory, on the meshes of this world.
 void check(const model::ModelConfig& config, DType compute = DType::f64) {
   comm::World& world = test::world();
@@ -226,15 +244,10 @@ TEST(Batch, Longrope) { check(tiny_longrope()); }
 
 // All texts end where the last of those that take turns finds no room for itself.
 TEST(Batch, LongropeTextsWithoutRoomWait) {
-  comm::World& world = test::world();
   const model::ModelConfig config = tiny_longrope();
-  const test::WrittenModel written(config, "trireme-waits");
-  const io::CheckpointReader reader(written.directory());
-  comm::Mesh mesh(world, {.tensor = world.size()}, {}, test::test_device(),
-                  test::test_transport());
-  comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
-  const infer::LoadedModel model(config, DType::f64, mesh.group(comm::Axis::tensor),
-                                 config.sequence, reader, test::test_device());
+  OnTensorRanks on(config, DType::f64, "trireme-waits");
+  const infer::LoadedModel& model = on.model;
+  comm::Group& pipeline = on.pipeline;
   std::vector<Generation> all(3);
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].prompt.assign(std::array<std::size_t, 3>{1, 6, 3}[i], 7);
@@ -259,13 +272,9 @@ TEST(Batch, UnlikeHeadsOfRanks) {
   model::ModelConfig config = tiny(model::Architecture::llama);
   config.heads = 12;
   config.kv_heads = 3;
-  const test::WrittenModel written(config, "trireme-unlike");
-  const io::CheckpointReader reader(written.directory());
-  comm::Mesh mesh(world, {.tensor = world.size()}, {}, test::test_device(),
-                  test::test_transport());
-  comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
-  const infer::LoadedModel model(config, DType::f64, mesh.group(comm::Axis::tensor),
-                                 config.sequence, reader, test::test_device());
+  OnTensorRanks on(config, DType::f64, "trireme-unlike");
+  const infer::LoadedModel& model = on.model;
+  comm::Group& pipeline = on.pipeline;
   const std::vector<Generation> all = some_generations();
   BatchOptions options = options_for(DType::f64);
   const std::int64_t bytes = infer::block_bytes(model, options.cache, options.block)[0];
@@ -303,18 +312,13 @@ TEST(Batch, MixturesHaveNoCapacity) {
 // in company are still the same. A code is off by 2^-4 of a number at most (e4m3), or by
 // 1/254 of the largest of a head (int8); logits of this model stay within 1.
 TEST(Batch, CachesOfCodes) {
-  comm::World& world = test::world();
   const model::ModelConfig config = tiny(model::Architecture::llama);
-  const test::WrittenModel written(config, "trireme-codes");
-  const io::CheckpointReader reader(written.directory());
-  comm::Mesh mesh(world, {.tensor = world.size()}, {}, test::test_device(),
-                  test::test_transport());
-  const infer::LoadedModel model(config, DType::f32, mesh.group(comm::Axis::tensor),
-                                 config.sequence, reader, test::test_device());
+  OnTensorRanks on(config, DType::f32, "trireme-codes");
+  const infer::LoadedModel& model = on.model;
+  comm::Group& pipeline = on.pipeline;
   std::vector<Generation> all = some_generations();
   for (Generation& one : all) one.max_new_tokens = 1;
   std::vector<std::size_t> numbers = {0, 1, 2, 3, 4, 5, 6};
-  comm::Group& pipeline = mesh.group(comm::Axis::pipeline);
   const auto exact = run(model, pipeline, options_for(DType::f32), all, numbers);
   for (const DType type : {DType::e4m3, DType::u8, DType::bf16}) {
     const auto coded = run(model, pipeline, options_for(type), all, numbers);
